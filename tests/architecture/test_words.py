@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -13,7 +15,11 @@ import pytest
 from tests.architecture.files import ROOT
 
 PAGES: Final = ("README.md", "CONTRIBUTING.md", "docs/*.md")
-ROOMS: Final = ("services/moorage/cli", "services/moorage/console", "sdk/moorage_sdk")
+CORE: Final = ("services/moorage/decide", "services/moorage/runtime", "services/moorage/workers")
+ROOMS: Final = ("services/moorage/cli", "services/moorage/console", "sdk/moorage_sdk", *CORE)
+
+COMMENTED: Final = CORE
+"""Rooms whose comments are texts as well."""
 
 TABLES_OF_CODE: Final = frozenset({"docs/deviations.md", "docs/plugins.md", "docs/simulation.md"})
 """Pages whose tables repeat texts of code in other rooms."""
@@ -35,10 +41,36 @@ FORBIDDEN: Final[dict[str, tuple[str, ...]]] = {
     r"\bnot there\b|\bare there or\b": ROOMS,
     # short sentences
     r", too\b(?! \w)": (*PAGES, *ROOMS),
-    r"\bany more\b": ("services/moorage/console",),
+    r"\bany more\b": ("services/moorage/console", *CORE),
+    # programs store, return, report, log, request: the core has no other verbs for them
+    r"(?i)\b(?:tells?|told|knows?|says?|said)\b": CORE,
+    r"\b(?:is|are|was|were|be|been) (?:asked|heard)\b|\basks (?:for|the|a|it|again)\b": CORE,
+    r"(?i)\bsee `": CORE,
     r"\bnobody can be asked\b|\bis no kubeconfig\b|\bthose to look at first\b": (*PAGES, *ROOMS),
 }
 """Patterns, each with the pages and rooms that are free of it. Add a room when it is clean."""
+
+NOUNS: Final = frozenset(
+    {
+        "A",
+        "All",
+        "An",
+        "Both",
+        "Each",
+        "Every",
+        "How",
+        "Returns",
+        "Since",
+        "That",
+        "The",
+        "Those",
+        "Until",
+        "What",
+        "When",
+    }
+    | {"Whether", "Who", "Why"}
+)
+"""First words of docstrings of properties and classes, but not of functions, which are imperative."""
 
 _CODE: Final = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
 _TEMPLATES: Final = (".html", ".txt")
@@ -49,7 +81,8 @@ def texts(path: Path) -> tuple[tuple[int, str], ...]:
     """Return the texts of a file with their lines: prose of pages and templates, docstrings and strings of modules."""
     source = path.read_text("utf-8")
     if path.suffix == ".py":
-        return tuple(_strings(ast.parse(source)))
+        comments = _comments(source) if any(path.is_relative_to(ROOT / room) for room in COMMENTED) else ()
+        return (*_strings(ast.parse(source)), *comments)
     return ((1, _CODE.sub(lambda code: "`" + "\n" * code[0].count("\n"), source)),)
 
 
@@ -57,6 +90,12 @@ def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
             yield node.lineno, node.value
+
+
+def _comments(source: str) -> Iterator[tuple[int, str]]:
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string.lstrip("# ")
 
 
 def _files(place: str) -> Iterator[Path]:
@@ -75,6 +114,19 @@ def test_old_words_stay_away(pattern: str) -> None:
         for path in _files(place)
         for line, text in texts(path)
         for match in sought.finditer(text)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("room", CORE)
+def test_docstrings_of_functions_are_imperative(room: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.name}"
+        for path in _files(room)
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if not any("property" in ast.unparse(one) for one in node.decorator_list)
+        if (ast.get_docstring(node) or "").partition(" ")[0] in NOUNS
     ]
     assert found == []
 

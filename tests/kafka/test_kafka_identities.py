@@ -37,7 +37,7 @@ from moorage.runtime.kafka.admin.scram_users import set_passwords
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics, try_on
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
-from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedError, told
+from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedError, describe
 from moorage.runtime.kafka.clients.security import security
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.kafka.tables.offsets import Offsets
@@ -116,7 +116,7 @@ async def _may_write(settings: Settings, topics: tuple[Topic, ...]) -> dict[str,
                 await _write(producer, topic)
                 found[topic.short] = True
             except TopicAuthorizationFailedError as error:
-                found[topic.short] = f"may not Write topic {topic.name()}: " not in told(error, settings)
+                found[topic.short] = f"may not Write topic {topic.name()}: " not in describe(error, settings)
     return found
 
 
@@ -135,7 +135,7 @@ async def _may_read(settings: Settings, topics: tuple[Topic, ...]) -> dict[str, 
                     await consumer.getone(tp)
                 found[topic.short] = True
             except TopicAuthorizationFailedError as error:
-                found[topic.short] = f"may not Read topic {topic.name()}: " not in told(error, settings)
+                found[topic.short] = f"may not Read topic {topic.name()}: " not in describe(error, settings)
     finally:
         await consumer.stop()
     return found
@@ -184,7 +184,9 @@ async def test_a_transactional_id_and_a_group_belong_to_one_service(kafka: Secur
     for other in ("moorage.eviction.0", "moorage.gateway", "moorage.timers"):
         with pytest.raises(TransactionalIdAuthorizationFailed) as raised:
             await started(other)
-        assert told(raised.value, settings).startswith(f"User:moorage-timer may not Write transactional id {other}: ")
+        assert describe(raised.value, settings).startswith(
+            f"User:moorage-timer may not Write transactional id {other}: "
+        )
     offsets = Offsets(settings, name="test")
     try:
         await offsets.start()
@@ -203,7 +205,7 @@ async def test_only_the_administrator_changes_permissions(kafka: SecureBroker) -
         settings = kafka.settings(name)
         with pytest.raises(ClusterAuthorizationFailedError) as raised:
             await acls.created(settings, wish)
-        assert told(raised.value, settings).startswith(f"User:moorage-{name} may not Describe or Alter the cluster")
+        assert describe(raised.value, settings).startswith(f"User:moorage-{name} may not Describe or Alter the cluster")
     admin = kafka.settings(ADMIN)
     wanted = kafka_roles.entries("moorage")
     principals = {entry.principal for entry in wanted}

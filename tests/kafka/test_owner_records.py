@@ -197,7 +197,7 @@ async def test_state_for_another_partition_is_refused_before_it_is_written(broke
     await write_numbers(settings, [Number(key=key, n=1)])
     async with worker_for(Straying(), settings):
         (letter,) = await refused(settings, 1)
-    assert "state must stay in its owner's partition" in letter["message"]
+    assert "state must stay in its task's partition" in letter["message"]
     assert await read_all(settings, TALLIES) == []
 
 

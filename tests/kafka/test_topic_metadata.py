@@ -58,7 +58,7 @@ async def test_offsets_of_topics_that_were_not_asked_about_before(settings: Sett
     offsets = Offsets(settings, name="test")
     await offsets.start()
     try:
-        consumer = offsets._asking()
+        consumer = offsets._consumer_for_offsets()
         assert await known(consumer._client) == set()
         assert await offsets.end([asking, other]) == {asking: 0, other: 0}
         assert await known(consumer._client) == {asking.topic, other.topic}

@@ -139,7 +139,7 @@ async def test_a_broker_that_refuses_a_setting_stops_no_process(broker: Broker, 
 
 
 async def test_a_broker_that_does_not_answer_stops_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(topic_settings, "_ASKING", 0.0)
+    monkeypatch.setattr(topic_settings, "_ANSWER_SECONDS", 0.0)
     with capture_logs() as logged:
         await add_missing(settings_for("127.0.0.1:1", "nowhere"))
     assert [one["event"] for one in logged] == ["topics.settings_unknown"]

@@ -249,7 +249,7 @@ async def test_what_is_not_taken_is_a_dead_letter_and_is_sent_again_when_asked_f
             await until(buried)
             (letter,) = await fleet.dead_letters()
             assert (letter.service, letter.reason, letter.value) == ("webhooks", "Undelivered", "ops")
-            assert letter.message == "Webhook ops did not take it: the receiver answered 500 (3 attempts)"
+            assert letter.message == "Webhook ops did not accept it: the receiver answered 500 (3 attempts)"
             assert letter.topic == "bindings"
             refused = next(one for one in receiver.requests if one.workload == "bad")
             receiver.answer = lambda _: 204

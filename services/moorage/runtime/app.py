@@ -1,7 +1,7 @@
 """Runs one or several services in a process: start, signals, health, watchdog, stop.
 
 FastStream provides the life cycle and the process's own connection to Kafka, which the watchdog uses to check whether
-Kafka answers. The partition owners read and write the records.
+Kafka answers. The partition tasks read and write the records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from starlette.routing import Route
 from moorage.runtime.kafka.admin.topic_settings import add_missing
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedError, told
+from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedError, describe
 from moorage.runtime.kafka.clients.security import security
 from moorage.runtime.kafka.partition.watchdog import Watchdog
 from moorage.runtime.kafka.partition.worker import Worker
@@ -41,7 +41,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 ServiceMaker = Callable[[Settings], Service[Any]]
-"""Creates a service. The settings that it gets have the fleet's actual number of partitions."""
+"""Creates a service. Its settings have the fleet's actual number of partitions."""
 
 GC_THRESHOLDS: Final = (50_000, 20, 100)
 """The thresholds of the garbage collector in every process of the services."""
@@ -52,7 +52,7 @@ _RETRY = 1.0  # seconds between attempts to reach Kafka
 
 @dataclass(frozen=True, slots=True)
 class ServiceRun:
-    """What is running, reported once everything is ready."""
+    """The running members, reported once everything is ready."""
 
     services: tuple[str, ...]
     http_host: str
@@ -201,7 +201,7 @@ class _Process:
             except NotAuthenticatedError as error:
                 raise RuntimeFailure(str(error)) from None
             except (KafkaError, TimeoutError, OSError) as error:
-                why = told(error, self._settings)
+                why = describe(error, self._settings)
                 log.warning("kafka.not_reachable", servers=self._settings.bootstrap_servers, error=why)
                 await asyncio.sleep(_RETRY)
 
@@ -218,10 +218,10 @@ class _Process:
             end=self._on_stuck,
         )
         self._watchdog.start()
-        self._keep(self._tell_ready())
+        self._keep(self._report_ready())
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something in the background. If it fails, the process ends."""
+        """Run work in the background. If it fails, the process ends."""
         task = asyncio.create_task(work)
         task.add_done_callback(self._done)
         self._tasks.append(task)
@@ -239,9 +239,9 @@ class _Process:
         if self._http is not None:
             await self._http.stop()
 
-    async def _tell_ready(self) -> None:
+    async def _report_ready(self) -> None:
         began = asyncio.get_running_loop().time()
-        while not all(worker.ready for worker in self._workers):  # noqa: ASYNC110 - it depends on the states of many owners
+        while not all(worker.ready for worker in self._workers):  # noqa: ASYNC110 - it depends on the states of many tasks
             await asyncio.sleep(0.05)
         freezing = Freezing(self._workers)
         freezing.now()

@@ -1,9 +1,9 @@
-"""A service as the runtime sees it: topics, a state for each partition, and a pure decision function.
+"""The interface of a service: topics, a state for each partition, and a pure decision function.
 
-A service never touches Kafka, a clock or a lock. For each partition the runtime restores a state from topics, passes
-batches of records to `Service.process`, and writes the result together with the offsets of the batch, in one
+A service never touches Kafka, a clock or a lock. For each partition the runtime restores a state from topics and passes
+batches of records to `Service.process`. It writes the result together with the offsets of the batch, in one
 transaction. After any failure the state is discarded and restored from the topics. So `process` may change the state
-freely, but only through `Service.apply`, which the restore uses, too.
+freely, but only through `Service.apply`, which the restore uses as well.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Input(Struct, frozen=True, gc=False):
     """None for a tombstone."""
 
     meta: Meta
-    """The CloudEvents attributes. A tombstone has them, too."""
+    """The CloudEvents attributes. A tombstone also has them."""
 
     raw: RawRecord | None = None
     """The record as it was received, for dead letters. Kept only for topics that third parties write."""
 
     written: datetime | None = None
-    """Kafka's timestamp of the record, only for topics that third parties write; None when it is not known.
+    """Kafka's timestamp of the record, only for topics that third parties write; None when unknown.
 
     It comes from the writer's clock, or from the broker's if the topic is configured that way.
     """
@@ -70,7 +70,7 @@ class Malformed:
     value: str = ""
     rule: str = ""
     count: int = 1
-    """How many such records its dead letter stands for."""
+    """The number of such records for which its dead letter stands."""
 
 
 class Emit(Struct, frozen=True, gc=False):
@@ -97,7 +97,7 @@ class Emit(Struct, frozen=True, gc=False):
 
     @property
     def event(self) -> Model | None:
-        """The event. None for a tombstone. Read from the value anew each time if that is what there is."""
+        """The event. None for a tombstone. It is read anew each time if the content is a value."""
         content = self.content
         return self.topic.event.model_validate_json(content) if isinstance(content, bytes) else content
 
@@ -106,7 +106,7 @@ def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0, conf
     """Return the attributes of an emitted event. Its id is a hash of its cause, never random.
 
     Args:
-        emit: what is written.
+        emit: the record to write.
         source: the CloudEvents source, such as `moorage/eviction`.
         now: the time of the decision.
         ordinal: distinguishes several events of one step, for one key from one cause.
@@ -129,7 +129,7 @@ def child_id(emit: Emit, ordinal: int) -> str:
     """Return the id of an emitted event.
 
     Args:
-        emit: what is written.
+        emit: the record to write.
         ordinal: distinguishes several events of one step, for one key from one cause.
     """
     return event_id(id_text(emit, ordinal))
@@ -153,9 +153,9 @@ class NeedFresh(Exception):  # noqa: N818 - a request to the runtime, not an err
     """A decision needs followed tables that are as new as its input.
 
     `process` raises it before it has changed any state, when it lacks a record that may have been written just before
-    the present one. An example is a report about a node that was declared a moment ago. The runtime reads the followed
-    topics, and the global ones that the service names in `fresh_globals`, to their present end, folds them in, and
-    calls `process` again with `fresh=True`.
+    the present one. An example is a report about a node that was declared a moment ago. The runtime then reads the
+    followed topics, and the global ones of `fresh_globals`, to their present end. It folds them in, and calls `process`
+    again with `fresh=True`.
     """
 
 
@@ -182,7 +182,7 @@ class Upstream:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What must be read to its present end before `Service.wake`, because `wake` makes irrevocable decisions."""
+    """The data to read to its present end before `Service.wake`, because `wake` makes irrevocable decisions."""
 
     tables: tuple[Topic, ...] = ()
     """The source tables to read."""
@@ -191,18 +191,18 @@ class Needs:
     """The global topics to read."""
 
     upstream: tuple[Upstream, ...] = ()
-    """The upstream services whose lag must be known."""
+    """The upstream services whose lag to determine."""
 
     keys: frozenset[str] | None = None
-    """The keys for which that lag must be known; None for all keys."""
+    """The keys for which to determine that lag; None for all keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """The result of reading what `Needs` names."""
+    """The result of reading `Needs`."""
 
     now: datetime
-    """When the ends were requested. Everything that was committed by then is known."""
+    """When the ends were requested. Everything that was committed by then has been read."""
 
     ends: Mapping[Topic, int] = field(default_factory=dict)
     """The ends to which the tables were read."""
@@ -237,21 +237,22 @@ class Service(ABC, Generic[S]):
     """The name in kebab case, such as `taint-manager`. The consumer group and the transactional ids begin with it."""
 
     summary: ClassVar[str] = ""
-    """What the service does, in one line. The AsyncAPI document shows it."""
+    """The purpose of the service, in one line. The AsyncAPI document shows it."""
 
     sources: ClassVar[tuple[Topic, ...]]
-    """The topics that it consumes, with committed offsets. Their partitions line up: one owner has partition p of
-    all."""
+    """The topics that it consumes, with committed offsets. Their partitions line up: one task has partition p of all.
+    """
 
     source_tables: ClassVar[frozenset[Topic]] = frozenset()
     """The sources whose records are part of the state. On assignment, their records up to the committed offset go to
-    `apply`, those from there to the present end go to `catch_up`, and all later ones go to `process`. Until that end is
-    reached, no other source is read, and neither `wake` nor `reconcile` is called."""
+    `apply`, and those from there to the present end to `catch_up`. All later ones go to `process`. Until that end is
+    reached, no other source is read, and neither `wake` nor `reconcile` is called.
+    """
 
     changelogs: ClassVar[tuple[Topic, ...]] = ()
     """The service's own outputs that the state rests on. They are restored to their end with `apply` before work
-    begins. The owner of partition p writes partition p of them. Each record carries the source offsets that it rests
-    on."""
+    begins. The task of partition p writes partition p of them. Each record carries the source offsets that it rests on.
+    """
 
     outputs: ClassVar[tuple[Topic, ...]] = ()
     """All other topics that it emits to, in any partition. Dead letters need not be named."""
@@ -265,8 +266,9 @@ class Service(ABC, Generic[S]):
     """Topics of which every worker reads all partitions, into the one `GlobalView` of the process."""
 
     fresh_globals: ClassVar[frozenset[Topic]] = frozenset()
-    """The topics of `globals` that `NeedFresh` also brings up to date. None of them may be written by this service: its
-    own transaction may be open, and their end cannot be read before it is over."""
+    """The topics of `globals` that `NeedFresh` also brings up to date. This service must not write to them: its own
+    transaction may be open, and their end cannot be read before that has ended.
+    """
 
     upstream: ClassVar[tuple[Upstream, ...]] = ()
     """The services whose lag it may need (`Needs.upstream`): it reads their topics, and their committed offsets."""
@@ -299,32 +301,32 @@ class Service(ABC, Generic[S]):
         """Decide on a batch of records, in order.
 
         The result is deterministic: the same state, batch and `now` give the same result. This method itself must
-        `apply` everything that it emits to a changelog or that changes the state, so that it counts for later records
-        of the batch. Records of `source_tables` are passed to this method and must be applied here, too.
+        `apply` every change of the state, including its output to changelogs, so that it counts for later records of
+        the batch. Records of `source_tables` are passed to this method and must be applied here as well.
         """
 
     def catch_up(self, state: S, batch: Sequence[Input], now: datetime) -> list[Emit]:
         """Process records of source tables that were waiting when the partition started.
 
-        The state is not complete yet. Decisions that rest on more than the records themselves belong in `wake`, which
+        The state is still incomplete. Decisions that rest on more than the records themselves belong in `wake`, which
         is called once the tables are read to their ends. So a service whose `process` decides on the whole state only
         folds records in here.
         """
         return self.process(state, batch, now, fresh=True)
 
     def needs(self, state: S, now: datetime) -> Needs | None:  # noqa: ARG002 - for services with irrevocable decisions
-        """Return what must be read to its present end before `wake`; None for nothing."""
+        """Return the data to read to its present end before `wake`; None for nothing."""
         return None
 
     def refreshed(self, state: S, found: Freshness) -> None:
-        """Store the result of reading what `needs` returned. `wake` is called next."""
+        """Store the result of reading `needs`. `wake` is called next."""
 
     def wake(self, state: S, now: datetime) -> list[Emit]:  # noqa: ARG002 - for services that wait for time
-        """Do a portion of what the time, or a change of the global view, has made due.
+        """Do a portion of the work that the time, or a change of the global view, has made due.
 
-        It is first called when the partition has caught up. That first call is the right place to begin to check
-        everything. A call does a bounded amount of work (see `portions`). While more is due, `next_wake` returns a time
-        in the past, and `wake` is called again after the records that have come meanwhile.
+        The first call comes when the partition has caught up, and is the right place to begin to check everything. A
+        call does a bounded amount of work, by the constants of `portions`. While more is due, `next_wake` returns a
+        time in the past, and `wake` is called again after the records that have arrived meanwhile.
         """
         return []
 
@@ -333,7 +335,7 @@ class Service(ABC, Generic[S]):
         return None
 
     def reconcile(self, state: S, now: datetime) -> list[Emit]:  # noqa: ARG002 - optional
-        """Recompute a portion of the desired state and return records for what differs.
+        """Recompute a portion of the desired state and return records for the differences.
 
         The call begins a round, or continues the one that `is_reconciling` reports.
         """
@@ -355,7 +357,7 @@ class Service(ABC, Generic[S]):
         """Give a partition's state the global view. Called once, before the state is restored."""
 
     def drop(self, state: S) -> None:
-        """Undo what the state assumed in the global view. Called when the partition is taken away or starts again."""
+        """Undo the state's assumptions in the global view. Called when the partition is taken away or restarts."""
 
 
 class GlobalView(ABC):

@@ -71,7 +71,7 @@ def seal_of(write: Write, folder: Path) -> Sealed | None:
     found = parse_signature(value)
     assert found is not None
     meta = write.meta
-    return seals(folder).says(SignedReport(write.key, meta.id, meta.source, meta.type, write.value or b""), found)
+    return seals(folder).read(SignedReport(write.key, meta.id, meta.source, meta.type, write.value or b""), found)
 
 
 WORKLOAD = {"kind": "Pod", "namespace": "shop", "name": "web"}

@@ -436,7 +436,7 @@ def content(found: Any) -> Any:
     if isinstance(found, PlacementPartition):
         found = (found.pods.state.last, found.pods.state.pending)
     elif isinstance(found, EvictionPartition):
-        found = (found.targets, found.timers, found.over)
+        found = (found.targets, found.timers, found.ended)
     if isinstance(found, dict):
         return {key: content(part) for key, part in found.items()}
     if isinstance(found, (list, set, tuple)):

@@ -51,7 +51,7 @@ def test_either_clock_tells(wall: float, ticks: float, over: bool) -> None:  # n
     """A machine that sleeps stops one clock. The other one may be changed."""
     age = Aged(Moving(), 100)
     age.moving.seconds, age.ticks = wall, ticks
-    assert age.over is over
+    assert age.is_expired is over
     if over:
         with pytest.raises(TablesTooOld):
             age.check()
@@ -66,9 +66,9 @@ def test_what_was_read_to_its_end_counts_from_when_the_end_was_asked_for() -> No
     age.moving.seconds = age.ticks = 45
     age.whole(asked)
     age.moving.seconds = age.ticks = 80
-    assert not age.over
+    assert not age.is_expired
     age.moving.seconds = age.ticks = 81
-    assert age.over
+    assert age.is_expired
 
 
 def test_too_old_stays_too_old() -> None:
@@ -76,7 +76,7 @@ def test_too_old_stays_too_old() -> None:
     age = Aged(Moving(), 100)
     age.moving.seconds = age.ticks = 60
     age.whole(age.instant())
-    assert age.over
+    assert age.is_expired
 
 
 def test_a_leading_gateway_that_is_too_old_takes_no_writes() -> None:

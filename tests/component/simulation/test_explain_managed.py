@@ -232,7 +232,7 @@ def test_until_when_a_tolerated_cluster_stays_and_what_led_to_its_end() -> None:
     told = world.explained(Wanted("a"))
     assert told.agrees
     assert "tolerated no longer" in of(told, "a").outcome
-    assert "was over at" in said(told, closely=True)
+    assert "ended at" in said(told, closely=True)
     behind = chain(told, "the decision")
     assert behind.whole
     assert topics(behind) == ["lost", "placements"], "no event: a time was over"

@@ -227,9 +227,9 @@ def test_judged_taints_agree_with_the_filter(taints: list[Taint], tolerations: l
     ("toleration", "why"),
     [
         (Toleration(key="k", operator="Exists", effect="NoExecute"), "is for NoExecute only"),
-        (Toleration(key="k", value="other"), "asks for the value 'other'"),
-        (Toleration(key="k", operator="Gt", value="5"), "asks for a value above 5"),
-        (Toleration(key="k", operator="Lt", value="5"), "asks for a value below 5"),
+        (Toleration(key="k", value="other"), "requires the value 'other'"),
+        (Toleration(key="k", operator="Gt", value="5"), "requires a value above 5"),
+        (Toleration(key="k", operator="Lt", value="5"), "requires a value below 5"),
     ],
 )
 def test_what_is_wrong_with_the_nearest_toleration_is_told(toleration: Toleration, why: str) -> None:
@@ -362,8 +362,8 @@ def test_whether_a_resource_is_there_already_is_told() -> None:
     clusters = [ClusterInfo(ClusterFacts(name, labels={})) for name in ("a", "b")]
     found = ClusterVerdicts(ClusterScheduler(fleet_of(clusters)), request({}, existing={"b": 1}))
     assert {name: [one.details for one in found.verdict(name).scores] for name in ("a", "b")} == {
-        "a": [("the resource is not there",)],
-        "b": [("the resource is there already",)],
+        "a": [("the cluster does not have the resource",)],
+        "b": [("the cluster already has the resource",)],
     }
 
 

@@ -136,7 +136,7 @@ def test_a_condition_is_written_as_its_model_would_be(service: ConditionIngest, 
         target_uid=uid,
         known=before,
         now=at(2),
-        unrecorded=service._listener.coarseness(mine, said.event.target, said.meta.source),
+        unrecorded=service._monitor.coarseness(mine, said.event.target, said.meta.source),
     )
     assert isinstance(verdict, Accepted)
     emit = take(service, mine, [said], at(2))[0]

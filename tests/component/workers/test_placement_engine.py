@@ -74,8 +74,8 @@ class TestWorkQueue:
     def test_work_that_is_added_in_any_case_is_not_swallowed(self) -> None:
         queue = WorkQueue()
         queue.add_once(Work("a", cause("told")))
-        queue.add(Work("a", cause("gone"), gone="c1"))
-        assert [work.gone for work in queue] == ["", "c1"]
+        queue.add(Work("a", cause("gone"), removed="c1"))
+        assert [work.removed for work in queue] == ["", "c1"]
 
 
 class TestOverlay:

@@ -158,5 +158,5 @@ def test_the_state_keeps_nothing_of_what_was_removed() -> None:
     world.advance(RETENTION + 1)
     partition = world.flow.partition("Node/n1")
     state = world.flow.state(Eviction.name, partition)
-    assert len(state.over) == 0
+    assert len(state.ended) == 0
     assert not any(target.tasks for target in state.targets.values())

@@ -64,7 +64,7 @@ def labels(
     available: bool | None = True,
     gone: tuple[Named, ...] = (),
 ) -> tuple[dict[str, str], float | None]:
-    found = add_on_labels(before or {}, addons, available=available, now=at(now), gone=gone)
+    found = add_on_labels(before or {}, addons, available=available, now=at(now), removed=gone)
     return found.labels, None if found.due is None else (found.due - T0).total_seconds()
 
 

@@ -97,7 +97,7 @@ def test_a_dead_letter_is_sent_again_as_it_was(value: bytes | None) -> None:
     assert content is not None
     letter = DeadLettered.model_validate_json(content)
     assert (letter.service, letter.reason, letter.field, letter.value) == ("webhooks", "Undelivered", "webhook", "ops")
-    assert letter.message == "Webhook ops did not take it: no answer (3 attempts)"
+    assert letter.message == "Webhook ops did not accept it: no answer (3 attempts)"
     stored = LightRecord(DEAD_LETTERS.name(), 1, 40, 2000, key, content, tuple(headers))
     place = TopicPartition(DEAD_LETTERS.name(), 1)
     asked = WebhookReplay(since=NOW, until=NOW)

@@ -1,4 +1,4 @@
-"""Validation of `MoorageConfiguration`: the rules that the settings have, too."""
+"""Validation of `MoorageConfiguration`, by the rules of the settings."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The reports that count by the ProbeGrants of a fleet, and their signatures (docs/authentication.md, "Probes").
 
-While there is no grant, every report counts. As soon as there is one, a report counts only if a grant covers its
-source, its target, its condition and, if it is about a workload, that.
+While no grant exists, every report counts. Otherwise a report counts only if a grant covers its source, its target, its
+condition and, if it is about a workload, that.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def is_signed_by(pem: str, signature: bytes, signed: bytes) -> bool:
     Args:
         pem: the public key.
         signature: of Ed25519, or of ES256 as in JWS: the two numbers, of 32 bytes each.
-        signed: what is signed.
+        signed: the signed bytes.
     """
     key = public_key(pem)
     try:
@@ -85,7 +85,7 @@ class ReportSender(Protocol):
 
 
 class ReportClaim(NamedTuple):
-    """What a report claims."""
+    """The claim of a report."""
 
     source: str
     target: TargetRef
@@ -176,7 +176,7 @@ class Grant:
         )
 
     def is_for(self, sender: ReportSender) -> bool:
-        """Whether a user may use its source through the gateway."""
+        """Return whether a user may use its source through the gateway."""
         return sender.name in self.users or not self.groups.isdisjoint(sender.groups)
 
     def covered(self, claim: ReportClaim) -> int:
@@ -185,7 +185,7 @@ class Grant:
             return 0
         if not any(one.select(claim) for one in self.targets):
             return 1
-        # What is reported of a workload makes no taints, so nothing is reserved there.
+        # Reports about a workload make no taints, so nothing is reserved there.
         is_reserved = not claim.workload and is_built_in(claim.target.kind, claim.condition)
         if is_reserved and claim.condition not in self.conditions:
             return 2
@@ -207,7 +207,7 @@ class Grants:
         """Grows with each change."""
 
     def __bool__(self) -> bool:
-        """Whether there is one."""
+        """Return whether there is one."""
         return bool(self._grants)
 
     def put(self, name: str, spec: ProbeGrantSpec | None) -> None:
@@ -244,18 +244,18 @@ class Grants:
         return next(self._about(source), None) is not None
 
     def with_key(self, source: str, key_id: str) -> list[Grant]:
-        """Return the grants of a source that have a key with an id. Who holds the key is not known yet."""
+        """Return the grants of a source that have a key with an id. The holder of the key is not yet verified."""
         return [one for one in self._about(source) if key_id in one.keys]
 
 
 def signers_of(named: Iterable[Grant], key_id: str, signature: bytes, text: bytes) -> list[Grant] | Refusal:
-    """Return the grants by which the signer of a report may use its source, or why there are none.
+    """Return the grants by which the signer of a report may use its source, or the reason of a refusal.
 
     Args:
         named: the grants that have a key with that id.
         key_id: the id of the key.
         signature: the signature.
-        text: what is signed.
+        text: the signed bytes.
     """
     named = list(named)
     right = {key for key in {one.keys[key_id] for one in named} if is_signed_by(key, signature, text)}
@@ -270,7 +270,7 @@ def check_signer(grants: Iterable[Grant], claim: ReportClaim, key_id: str) -> Re
 
 
 def forbidden(field: str, value: str, rule: str) -> Refusal:
-    """A refusal of a report that its sender may not send."""
+    """Return a refusal of a report that its sender may not send."""
     return Refusal(RefusalReason.FORBIDDEN, field=field, value=value, rule=rule)
 
 

@@ -3,15 +3,15 @@
 A heartbeat of a source is any of its reports about the target that counts, for any condition. The grace period starts
 when Moorage accepts the report, by Moorage's clock. The code never reads the clock: `now` is an argument.
 
-A heartbeat that changes nothing is not written each time. So a record states only roughly when a source was last heard:
-up to the `coarseness` of the source later. A process that has read the reports itself knows the exact time. One that
-has only read the record assumes the latest possible time. So after a restart a source may be found silent later than
-its grace period requires, but never earlier. (Kubernetes' node lifecycle controller counts anew from its own start.)
+A heartbeat that changes nothing is not written each time. So a record states only roughly when a source last reported:
+up to the `coarseness` of the source later. A process that has read the reports itself has the exact time. A process
+that has only read the record assumes the latest possible time. So after a restart a source may be found silent later
+than its grace period requires, but never earlier. (Kubernetes' node lifecycle controller counts anew from its start.)
 
-A person who reports by hand does not have to report again. So sources that begin with `cli/`, which is the default of
-the command line, have no heartbeats unless a rule in `source_grace_periods` applies to them. Neither have bridges,
-whose sources begin with `bridge/`: a bridge watches the leases of its cluster itself, and says when one is not renewed.
-If it is gone, or its link is cut, nothing is known, so nothing is decided.
+Manual reports need no repetition. So sources that begin with `cli/`, which is the default of the command line, have no
+heartbeats unless a rule in `source_grace_periods` applies to them. Neither have bridges, whose sources begin with
+`bridge/`: a bridge watches the leases of its cluster itself, and reports expired ones. While it is stopped, or its link
+is cut, nothing is decided.
 
 A managed cluster may declare how often its agent renews its lease. As in OCM, its grace period is then five times that.
 """
@@ -71,7 +71,7 @@ class SourceRule:
     """None means that the source may be silent forever."""
 
     def fits(self, kind: TargetKind, source: str) -> bool:
-        """Whether the rule applies to a source."""
+        """Return whether the rule applies to a source."""
         if kind is not self.kind:
             return False
         return source.startswith(self.source[:-1]) if self.source.endswith("*") else source == self.source
@@ -108,14 +108,14 @@ def _rule(item: str) -> SourceRule:
 
 
 def grace_period(seconds: float) -> timedelta | None:
-    """A grace period in seconds. None, meaning no limit, if it is 0 or less, or more than a hundred years."""
+    """Return a grace period in seconds. None, meaning no limit, if it is 0 or less, or more than a hundred years."""
     if seconds <= 0 or seconds > _LONGEST.total_seconds():
         return None
     return timedelta(seconds=seconds)
 
 
 class GracePeriods:
-    """Returns the grace period of a source. Two that say the same are equal.
+    """Returns the grace period of a source. Equal rules compare as equal.
 
     Args:
         by_kind: the grace period for each kind of target. None, or a missing kind, means no limit.
@@ -133,12 +133,12 @@ class GracePeriods:
         return hash((frozenset(self._by_kind.items()), self._rules))
 
     def of(self, kind: TargetKind, source: str, own: timedelta | None = None) -> timedelta | None:
-        """The grace period of a source about a target. None if the source has no heartbeats.
+        """Return the grace period of a source about a target. None if the source has no heartbeats.
 
         Args:
             kind: the target's kind.
             source: the source that reports.
-            own: the grace period that the target itself requests, see `own_grace`. It replaces that of the target's
+            own: the grace period that the target itself requests (`own_grace`). It replaces that of the target's
                 kind, unless that one is turned off.
         """
         for rule in self._rules:
@@ -153,7 +153,7 @@ class GracePeriods:
 
 
 def coarseness(grace: timedelta | None) -> timedelta:
-    """For how long after a record of a source its heartbeats that change nothing need not be written.
+    """Return for how long after a record of a source its unchanged heartbeats need not be written.
 
     It is half of the grace period, and at most `LEAST_OFTEN`. It is 0, so that every heartbeat is written, if half of
     the grace period is less than a second.
@@ -175,7 +175,7 @@ def _half(grace: timedelta) -> timedelta:
 def recorded_until(
     conditions: Mapping[str, KeptCondition], uid: str, source: str, within: timedelta
 ) -> datetime | None:
-    """Until when the heartbeats of a source are covered by its records. None if it has no condition of this target.
+    """Return until when a source's records cover its heartbeats. None if it has no condition of this target.
 
     Args:
         conditions: the conditions of the target.
@@ -203,7 +203,7 @@ def may_stay_unrecorded(
     within: timedelta,
     now: datetime,
 ) -> bool:
-    """Whether a report that counts changes nothing but times, and its source has been recorded recently enough.
+    """Return whether a counting report changes only times, and its source was recorded recently enough.
 
     A report that changes the status, the reason, the message or the source is a change. The first report after a source
     has fallen silent changes at least the reason.
@@ -212,7 +212,7 @@ def may_stay_unrecorded(
         report: the report.
         known: the condition that it is about.
         source: the source of the report.
-        conditions: the conditions of the target, see `recorded_until`.
+        conditions: the conditions of the target, as for `recorded_until`.
         target_uid: the uid of the target as declared now.
         within: the present coarseness of the source.
         now: when the report is accepted.
@@ -232,7 +232,7 @@ def may_stay_unrecorded(
 
 
 def own_grace(declared: ResourceDeclared) -> timedelta | None:
-    """The grace period that a target requests: by `spec.leaseDurationSeconds` of a managed cluster, else None."""
+    """Return the grace period that a managed cluster requests by `spec.leaseDurationSeconds`, else None."""
     if declared.kind != TargetKind.MANAGED_CLUSTER.value:
         return None
     return lease_grace(part(declared.object, "spec").get("leaseDurationSeconds"))
@@ -256,7 +256,7 @@ class HeartbeatWatch:
 
 
 def timer_id(target: TargetRef, uid: str, began: tuple[str, int], source: str) -> str:
-    """The id of the timer of a watch.
+    """Return the id of the timer of a watch.
 
     Args:
         target: the target of the reports.
@@ -286,16 +286,16 @@ def watched(key: str) -> Watched | None:
 
 
 def check_id(watch: HeartbeatWatch) -> str:
-    """The id of the record that requests another check of a source. It differs for each generation of the timer."""
+    """Return the id of the record that requests another check of a source, for this generation of the timer."""
     return event_id("heartbeat-look", watch.id, watch.generation)
 
 
 @dataclass(slots=True)
 class SourceStatus:
-    """The known status of one source about one target."""
+    """The status of one source about one target."""
 
     heard: datetime
-    """When the last report of the source was accepted. If this process has not heard it, the latest possible time."""
+    """When the last report of the source was accepted; the latest possible time if this process has not read it."""
 
     speaking: dict[str, KeptCondition]
     """The source's conditions that silence would make Unknown, by type. Empty if there is nothing to watch."""
@@ -304,7 +304,7 @@ class SourceStatus:
 def voice(
     conditions: Mapping[str, KeptCondition], uid: str, source: str, hears_since: datetime | None = None
 ) -> SourceStatus | None:
-    """The status of a source about the target with this uid. None if the source has no condition of it.
+    """Return the status of a source about the target with this uid. None if the source has no condition of it.
 
     A condition belongs to the source of its last report. A condition that is Unknown already cannot become Unknown.
 
@@ -312,14 +312,14 @@ def voice(
         conditions: the conditions of the target.
         uid: the uid of the target.
         source: the source.
-        hears_since: since when this process has read every report itself. What a former process has heard and not
-            recorded, it heard before that. None when it is not known.
+        hears_since: the time since which this process has read every report itself. An unrecorded report that a former
+    process has read is older. None if that time is unknown.
     """
     owned = {name: held for name, held in conditions.items() if held.source == source and held.target_uid == uid}
     if not owned:
         return None
     speaking = {name: held for name, held in owned.items() if held.status is not ConditionStatus.UNKNOWN}
-    # What this process has heard is later than all that it has restored.
+    # Reports that this process has read are later than all that it has restored.
     heard = [held.accepted_time for held in owned.values() if held.heard]
     if heard:
         return SourceStatus(max(heard), speaking)
@@ -327,34 +327,34 @@ def voice(
     return SourceStatus(latest if hears_since is None else min(latest, hears_since), speaking)
 
 
-def silent_since(watch: HeartbeatWatch, said: SourceStatus, grace: timedelta, now: datetime) -> datetime | None:
+def silent_since(watch: HeartbeatWatch, status: SourceStatus, grace: timedelta, now: datetime) -> datetime | None:
     """Return since when a source is silent, after its timer has fired. None if it is not silent.
 
     The timer's deadline may be later than the conditions that the source still owns imply: its last report may have
     been about a condition that another source has reported since.
     """
-    due = said.heard + grace
+    due = status.heard + grace
     if due > now:
         return None
     return due if watch.deadline is None else max(due, min(watch.deadline, now))
 
 
-def check_again(said: SourceStatus, grace: timedelta, now: datetime, fired: datetime) -> datetime:
-    """When to check a source again after it was heard.
+def check_again(status: SourceStatus, grace: timedelta, now: datetime, fired: datetime) -> datetime:
+    """Return when to check a source again after its report.
 
     Args:
-        said: the status of the source.
+        status: the status of the source.
         grace: the grace period of the source.
         now: the present time, by the clock that sets the acceptance times of reports.
         fired: the present time by the timer's clock. If that clock is ahead, the result is in its time.
     """
-    return said.heard + grace + max(timedelta(), fired - now)
+    return status.heard + grace + max(timedelta(), fired - now)
 
 
 def silenced(
     held: KeptCondition, *, target: TargetRef, condition: str, grace: timedelta, since: datetime, now: datetime
 ) -> ConditionChanged:
-    """The condition after its source has fallen silent."""
+    """Return the condition after its source has fallen silent."""
     return ConditionChanged(
         target=target,
         target_uid=held.target_uid,

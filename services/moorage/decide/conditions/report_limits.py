@@ -1,8 +1,8 @@
-"""How much the sources of reports may report (docs/authentication.md, "Limits"): rates, bursts and sizes.
+"""Limits on the sources of reports (docs/authentication.md, "Limits"): rates, bursts and sizes.
 
-A rate is a token bucket. What is stored of a bucket is the instant at which it will be full, in microseconds: a report
-takes a token by moving that instant one token's time into the future (the generic cell rate algorithm). So a bucket is
-one number, and those that are full need not be stored.
+A rate is a token bucket. A bucket is stored as the instant at which it will be full, in microseconds: a report takes a
+token by moving that instant one token's time into the future (the generic cell rate algorithm). So a bucket is one
+number, and full ones need not be stored.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.resources.probe_grants import ProbeLimits
 
 BURST: Final = 10
-"""How many times the reports of a second may come at once if nothing is said: what a probe that reports every ten
-seconds, as a kubelet does, sends."""
+"""How many times the reports of a second may come at once by default. It suits a probe that reports every ten seconds,
+as a kubelet does.
+"""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -64,7 +65,7 @@ class SourceLimits:
 
     @property
     def whose(self) -> str:
-        """Who has set them, for messages."""
+        """The author of the limits, for messages."""
         return f"by the ProbeGrant {self.grant!r}" if self.grant else "by the limit of all sources"
 
 
@@ -85,7 +86,7 @@ def microseconds(when: datetime) -> int:
 
 
 class TokenBuckets:
-    """Token buckets by key. Those beyond a number share one for each limit, so that nobody makes them without end.
+    """Token buckets by key. Those beyond a number share one for each limit, so that their number is bounded.
 
     Args:
         most: how many keys have a bucket of their own.
@@ -95,22 +96,22 @@ class TokenBuckets:
         self._most = most
         self._full_at: dict[BucketKey, int] = {}
         self._before: dict[BucketKey, int | None] | None = None
-        """What the buckets were when a trial began. None if there is none."""
+        """The buckets at the start of a trial. None without a trial."""
 
         self._cleaned = 0
         """When full buckets were last removed."""
 
     def __len__(self) -> int:
-        """The number of buckets that are stored."""
+        """Return the number of buckets that are stored."""
         return len(self._full_at)
 
     def begin(self, now: int) -> None:
-        """Begin a trial: what is taken from now on can be given back."""
+        """Begin a trial: tokens taken from now on can be returned."""
         self._clean(now)
         self._before = {}
 
     def end(self, *, keep: bool) -> None:
-        """End a trial, and keep what was taken, or give it back."""
+        """End a trial, and keep the tokens taken, or return them."""
         if not keep:
             for key, full_at in (self._before or {}).items():
                 if full_at is None:
@@ -162,7 +163,7 @@ class TokenBuckets:
 
 
 def check_report_size(size: int, limits: Iterable[SourceLimits]) -> Refusal | None:
-    """Check that one of the limits lets a report of a size through. None of them means that there is no limit."""
+    """Check that one of the limits lets a report of a size through. Without limits, every report passes."""
     sizes = [(one.max_bytes, one.whose) for one in limits]
     if not sizes or any(most is None or size <= most for most, _ in sizes):
         return None

@@ -1,16 +1,16 @@
-"""Which reports of conditions count: their order, duplicates, and when a condition has changed.
+"""The order and duplicates of reports of conditions, and the changes of conditions.
 
 Reports of one condition of one target are ordered by the time at which the probe observed them. An older report is
 ignored. Of two reports with the same time the later record wins, unless it is the same report again: one with the same
-source and id. All reports of that time are remembered, up to `SAME_TIME_MOST`, because a sender that is not sure
-whether its reports have arrived repeats them all, and the first one must not win by that. If the source has fallen
-silent since, only a report that was observed later counts: a report that has counted before must not revive it.
+source and id. All reports of that time are kept, up to `SAME_TIME_MOST`: an uncertain sender repeats them all, and the
+first one must not win by that. If the source has fallen silent since, only a report that was observed later counts: a
+report that has counted before must not revive it.
 
 The same rules apply to reports about a workload on a target, separately for each workload. There, reports that name a
 binding are ordered by the generation of the binding first.
 
 A report that changes nothing but times need not be written each time; `heartbeats.may_stay_unrecorded` has the rule.
-What is stored of a condition therefore has the times of its last report, and those of its last record.
+A stored condition therefore has the times of its last report, and those of its last record.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Refusal:
 class KeptCondition(Struct, gc=False):
     """The stored part of a condition. Its reason and message take the most space and are not stored.
 
-    `hear` and `heard` change it; everything else stays as its record has it.
+    `hear` and `heard` change it; all other fields are those of its record.
     """
 
     target_uid: str
@@ -84,17 +84,17 @@ class KeptCondition(Struct, gc=False):
     """Empty if the source has fallen silent."""
 
     accepted_time: datetime
-    """When the last report was accepted that this process knows of."""
+    """When the last report that this process has read was accepted."""
 
     status_since: datetime
     words: int
-    """A hash of reason and message, see `words_of`. It shows whether a report changes them."""
+    """A hash of reason and message, from `words_of`. It shows whether a report changes them."""
 
     recorded_time: datetime
     """When the report in the last record was accepted."""
 
     unrecorded: timedelta
-    """For how long after `recorded_time` its source may have been heard without a record, as the record states."""
+    """For how long after `recorded_time` its source may have reported without a record, as the record states."""
 
     heard: bool = False
     """Whether this process has read the last report, so that `accepted_time` is exact. False after a restore."""
@@ -108,7 +108,7 @@ class KeptCondition(Struct, gc=False):
 
     @classmethod
     def of(cls, event: ConditionChanged, shared: Callable[[str], str] = str) -> Self:
-        """The stored part of a condition, as its record has it.
+        """Return the stored part of a condition, as its record has it.
 
         Times that earlier versions did not write are taken from the report.
 
@@ -142,7 +142,7 @@ class KeptCondition(Struct, gc=False):
 
     @property
     def latest(self) -> datetime:
-        """When the source was last heard, as far as this condition tells, but not earlier than it really was."""
+        """When the source last reported, by this condition, but not earlier than it really was."""
         return self.accepted_time if self.heard else self.recorded_until
 
     def hear(self, report: ConditionReported, report_id: str, now: datetime) -> None:
@@ -155,7 +155,7 @@ class KeptCondition(Struct, gc=False):
 
 
 def source_of(report: ConditionReported, sender: str) -> str:
-    """The source of a report: the one that it names, else the sender, truncated to the length that is kept.
+    """Return the source of a report: the one that it names, else the sender, truncated to the length that is kept.
 
     Args:
         report: the report.
@@ -165,7 +165,7 @@ def source_of(report: ConditionReported, sender: str) -> str:
 
 
 def report_hash(source: str, report_id: str) -> str:
-    """A short hash of what identifies a report: its source, and the id that the source gave it."""
+    """Return a short hash of a report's identity: its source, and the id that the source gave it."""
     return blake2b(f"{source}\0{report_id}".encode(), digest_size=8).hexdigest()
 
 
@@ -177,10 +177,10 @@ def _earlier(report: ConditionReported, known: KeptCondition) -> str:
     return " ".join(kept[-SAME_TIME_MOST:])
 
 
-def words_of(said: ConditionReported | ConditionChanged) -> int:
-    """A hash of the reason and the message of a report or a condition, the same in every process."""
-    message = said.message
-    return _repeated(said.reason, message) if len(message) <= _SHORT else _hash(said.reason, message)
+def words_of(event: ConditionReported | ConditionChanged) -> int:
+    """Return a hash of the reason and the message of a report or a condition, the same in every process."""
+    message = event.message
+    return _repeated(event.reason, message) if len(message) <= _SHORT else _hash(event.reason, message)
 
 
 def _hash(reason: str, message: str) -> int:
@@ -210,7 +210,7 @@ class Accepted(Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Stale:
-    """The report is older than the known condition, or not newer although its source has fallen silent since."""
+    """The report is older than the last condition, or not newer although its source has fallen silent since."""
 
     latest: datetime
     """The observation time of the last report that counted."""
@@ -231,10 +231,10 @@ class Stale:
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """The report is about an earlier generation of the workload's binding than the known condition."""
+    """The report is about an earlier generation of the workload's binding than the last condition."""
 
     generation: int
-    """The generation of the known condition."""
+    """The generation of the last condition."""
 
     @property
     def why(self) -> str:
@@ -286,7 +286,7 @@ def check_size(size: int, limit: int) -> Refusal | None:
 
 
 def unknown_target(report: ConditionReported) -> Refusal:
-    """The refusal of a report about a target that is not declared."""
+    """Return the refusal of a report about a target that is not declared."""
     return Refusal(
         RefusalReason.UNKNOWN_TARGET,
         field="target",
@@ -315,7 +315,7 @@ def earlier_target(report: ConditionReported, written: datetime | None, began: d
 
 
 def check_workload(report: ConditionReported) -> Refusal | None:
-    """Check that the parts of a workload's name do not contain the separators of keys, and what a binding is named by.
+    """Check that the names in a report do not contain the separators of keys, and that it names a binding.
 
     An acknowledgement counts for exactly one binding, so one that names none is refused.
     """
@@ -351,10 +351,10 @@ def _unnamed(report: ConditionReported, rule: str) -> Refusal:
 def check_order(
     report: ConditionReported, *, report_id: str, source: str, target_uid: str, known: KeptCondition | None
 ) -> Stale | Superseded | Duplicate | None:
-    """Decide whether a report is older than the known condition, or has already counted. None if it counts.
+    """Decide whether a report is older than the last condition, or has already counted. None if it counts.
 
     Reports that name a binding of the same workload are ordered by its generation first. A deployer that was slow to
-    remove the work of an earlier binding must not speak for the present one.
+    remove the work of an earlier binding must not change the status of the present one.
 
     Args:
         report: a report that passed every check.
@@ -455,5 +455,5 @@ _condition = trusted_maker(ConditionChanged)
 
 
 def newer_condition(event: ConditionChanged, known: ConditionChanged | KeptCondition | None) -> bool:
-    """Whether a condition supersedes the known one."""
+    """Return whether a condition supersedes the last one."""
     return known is None or known.target_uid != event.target_uid or event.generation > known.generation

@@ -1,4 +1,4 @@
-"""Guards that may hold an eviction: pauses, budgets and disruption budgets, their scopes and what they allow.
+"""Guards that may hold an eviction: pauses, budgets and disruption budgets, with their scopes and limits.
 
 `moorage.decide.disruption.guard_index` finds the guards that apply to an eviction.
 
@@ -42,11 +42,11 @@ POD_PREFIX: Final = "Pod/"
 
 LEAVE_LASTS: Final = timedelta(seconds=2)
 """How long a grant to evict may be kept before it is used, measured by the clock of one process. After that time the
-eviction service requests a new grant, and the governor counts the eviction from when the grant was used.
+eviction service requests a new grant, and the governor counts the eviction from the use of the grant.
 
 Budgets count an eviction from its grant. If grants could be kept for a long time and then used together, evictions that
 a window is meant to spread out would all happen at once. The limit is longer than the second within which the
-taint-manager commits the offsets of records without output, so that ordinary records about a target do not make a grant
+taint-manager commits the offsets of records without output. So ordinary records about a target do not make a grant
 expire.
 """
 
@@ -78,7 +78,7 @@ class Subject:
 
 
 def own_namespace(key: str) -> str:
-    """The namespace of an object or workload, by its key. That of a cluster follows the cluster's name and a colon.
+    """Return the namespace of an object or workload, by its key. In a cluster, it follows the cluster and a colon.
 
     So namespaces of the same name in two clusters are two.
     """
@@ -87,12 +87,12 @@ def own_namespace(key: str) -> str:
 
 
 def is_pod(key: str) -> bool:
-    """Whether the key of a workload, or of something about it, is that of a pod."""
+    """Return whether the key of a workload, or of something about it, is that of a pod."""
     return key.startswith(POD_PREFIX) or split_cluster(key)[1].startswith(POD_PREFIX)
 
 
 def is_guard(key: str) -> bool:
-    """Whether a resource may hold evictions, by its key. Pauses and budgets of the home fleet hold those of clusters.
+    """Return whether a resource may hold evictions, by its key. Those of the home fleet also hold in clusters.
 
     A cluster itself has only disruption budgets.
     """
@@ -124,7 +124,7 @@ class BudgetShare:
         raise ValueError(f"{field}: Invalid value: {amount!r}: must be a number of at least 0, or a percentage")
 
     def limit(self, base: int) -> int:
-        """The absolute number for a given base, rounded up."""
+        """Return the absolute number for a given base, rounded up."""
         return -(-self.value * base // 100) if self.percent else self.value
 
 
@@ -141,7 +141,7 @@ class ScopeTest:
         self._selects = label_test(scope.selector) if scope.selector is not None else None
 
     def __call__(self, subject: Subject) -> bool:
-        """Whether a subject is in the scope."""
+        """Return whether a subject is in the scope."""
         return (
             (self.workloads is None or subject.workload in self.workloads or subject.owner in self.workloads)
             and (self.namespaces is None or subject.namespace in self.namespaces)
@@ -185,7 +185,7 @@ class Budget:
         return any(share is not None and share.percent for share in (self.concurrent, self.in_window))
 
     def part(self, subject: Subject) -> str:
-        """The count that an eviction belongs to: its zone, namespace or owner, or an empty text for the whole fleet."""
+        """Return the part that an eviction counts for: its zone, namespace or owner; empty for the whole fleet."""
         match self.per:
             case BudgetPer.ZONE:
                 return subject.zone
@@ -204,7 +204,7 @@ class Disruption:
     key: str
     name: str
     namespace: str
-    """The namespace of its pods, see `own_namespace`."""
+    """The namespace of its pods, as in `own_namespace`."""
 
     selects: LabelTest
     min_available: BudgetShare | None
@@ -237,7 +237,7 @@ class Disruptions:
         return max(0, self.healthy - self.desired)
 
     def lets_go_unhealthy(self, *, always: bool) -> bool:
-        """Whether an unhealthy pod may be evicted.
+        """Return whether an unhealthy pod may be evicted.
 
         Args:
             always: whether the budget's `unhealthyPodEvictionPolicy` is `AlwaysAllow`.
@@ -270,14 +270,14 @@ def disruptions(guard: Disruption, *, pods: int, healthy: int, scale: int | None
 
 
 def pause_of(obj: Mapping[str, Any]) -> Pause:
-    """The pause that an object declares."""
+    """Return the pause that an object declares."""
     pause = EvictionPause.model_validate(obj)
     name = pause.metadata.name
     return Pause(resource_key(PAUSE, "", name), f"{PAUSE}/{name}", ScopeTest(pause.spec.scope), pause.spec.reason)
 
 
 def budget_of(obj: Mapping[str, Any]) -> Budget:
-    """The budget that an object declares.
+    """Return the budget that an object declares.
 
     Raises:
         ValueError: an amount is neither a number nor a percentage.
@@ -297,7 +297,7 @@ def budget_of(obj: Mapping[str, Any]) -> Budget:
 
 
 def disruption_of(obj: Mapping[str, Any], cluster: str = "") -> Disruption:
-    """The disruption budget that an object declares in a cluster, or in the home fleet.
+    """Return the disruption budget that an object declares in a cluster, or in the home fleet.
 
     Raises:
         ValueError: an amount is neither a number nor a percentage.
@@ -340,11 +340,11 @@ def _share(amount: Amount | None, field: str) -> BudgetShare | None:
 def is_healthy(status: ConditionStatus | None, *, mirrored: bool) -> bool:
     """Return whether a bound pod counts as healthy.
 
-    One that is declared here does unless it was reported otherwise, since not every deployer reports. A mirrored one
+    A pod that is declared here does unless it was reported otherwise, since not every deployer reports. A mirrored one
     does only if it was reported so, because Kubernetes counts pods that are ready, and its bridge reports each that is.
 
     Args:
-        status: what was last reported of it since it was bound; of a mirrored one, by its bridge. None for nothing.
+        status: the last status reported since it was bound; of a mirrored one, by its bridge. None for nothing.
         mirrored: whether it is mirrored from a real cluster.
     """
     return status is ConditionStatus.TRUE if mirrored else status is not ConditionStatus.FALSE

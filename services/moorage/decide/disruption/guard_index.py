@@ -50,7 +50,7 @@ class _Found(dict[str, dict[str, G]]):
                 del self[place]
 
     def of(self, subject: Subject) -> Iterator[G]:
-        """The guards whose scope contains a subject, each once, in no particular order."""
+        """Return the guards whose scope contains a subject, each once, in no particular order."""
         seen: set[str] = set()
         for place in {"", f"n:{subject.namespace}", f"w:{subject.workload}", f"w:{subject.owner}"}:
             for guard in self.get(place, {}).values():
@@ -83,7 +83,7 @@ class Guards:
         self._disruptions: dict[tuple[str, tuple[str, str] | None], dict[str, Disruption]] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any guards."""
+        """Return whether there are any guards."""
         return bool(self.pauses or self.budgets or self.disruptions)
 
     def put(self, key: str, obj: Mapping[str, Any] | None) -> None:
@@ -115,19 +115,19 @@ class Guards:
             self._disruptions.setdefault((disruption.namespace, disruption.demands), {})[key] = disruption
 
     def pauses_of(self, subject: Subject) -> tuple[Pause, ...]:
-        """The pauses that hold an eviction, by name."""
+        """Return the pauses that hold an eviction, by name."""
         if not self.pauses:
             return ()
         return tuple(sorted(self._pauses.of(subject), key=lambda pause: pause.name))
 
     def budgets_of(self, subject: Subject) -> tuple[Budget, ...]:
-        """The budgets that an eviction counts for, by name."""
+        """Return the budgets that an eviction counts for, by name."""
         if not self.budgets:
             return ()
         return tuple(sorted(self._budgets.of(subject), key=lambda budget: budget.name))
 
     def disruptions_of(self, workload: str, labels: Mapping[str, str]) -> tuple[Disruption, ...]:
-        """The disruption budgets that select a pod, by name. Empty for workloads that are not pods."""
+        """Return the disruption budgets that select a pod, by name. Empty for workloads that are not pods."""
         if not self._disruptions or not is_pod(workload):
             return ()
         namespace, known = own_namespace(workload), self._disruptions
@@ -141,7 +141,7 @@ class Guards:
         return tuple(sorted(found, key=lambda guard: guard.name)) if found else ()
 
     def concern(self, subject: Subject) -> bool:
-        """Whether any guard may hold this eviction."""
+        """Return whether any guard may hold this eviction."""
         return bool(
             self.pauses_of(subject) or self.budgets_of(subject) or self.disruptions_of(subject.workload, subject.labels)
         )

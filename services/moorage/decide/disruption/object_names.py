@@ -25,7 +25,7 @@ def pause_name(scope: Mapping[str, Any]) -> str:
         return ALL
     plain = "-".join(f"{field}-{value}" for field, values in scope.items() for value in values)
     slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:_NAME_MAX].rstrip("-")
-    # The hash tells scopes apart that have the same slug.
+    # The hash distinguishes scopes that have the same slug.
     return f"{slug}-{hashlib.sha256(repr(normal_scope(scope)).encode()).hexdigest()[:8]}"
 
 
@@ -42,7 +42,7 @@ _NONE: Final = "none"
 
 
 def object_name(zone: str) -> str:
-    """The name of a zone's object: `eu.eu-1` for `eu/eu-1`, and `none` for a zone without region and zone.
+    """Return the name of a zone's object: `eu.eu-1` for `eu/eu-1`, and `none` for a zone without region and zone.
 
     If one of the parts contains a dot itself, a colon separates them, so that no two zones have the same name.
     """
@@ -54,7 +54,7 @@ def object_name(zone: str) -> str:
 
 
 def zone_of_object(name: str) -> str:
-    """The zone of an object name: `eu/eu-1` for `eu.eu-1`, and `/` for `none`. Any other text is returned unchanged."""
+    """Return the zone of an object name: `eu/eu-1` for `eu.eu-1`, and `/` for `none`. Other texts stay."""
     if name == _NONE:
         return "/"
     if "/" in name:

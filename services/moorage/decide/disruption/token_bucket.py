@@ -1,7 +1,7 @@
 """Rate limits. A bucket holds at most one token and refills at a rate, as for Kubernetes' evictions.
 
-A bucket stores its tokens at one instant, and everything else is computed from that. So there is no running sum that
-could drift, and a bucket that is restored from a topic continues exactly where it was.
+A bucket stores its tokens at one instant, and everything else is computed from that. So no running sum can drift, and a
+bucket that is restored from a topic continues exactly from its stored state.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Bucket:
 
     @classmethod
     def full(cls, rate: float, now: datetime) -> Bucket:
-        """A full bucket. A token may be taken at once, unless the rate is 0."""
+        """Return a full bucket. A token may be taken at once, unless the rate is 0."""
         return cls(rate, 1.0, now)
 
     def next_token(self) -> datetime | None:
-        """The first instant, to the microsecond, at which there is a whole token. None if there will never be one."""
+        """Return the first instant, to the microsecond, with a whole token. None if there will never be one."""
         if self.rate <= 0:
             return None
         if math.isinf(self.rate):
@@ -49,7 +49,7 @@ class Bucket:
             return None
 
     def has_token(self, now: datetime) -> bool:
-        """Whether a token may be taken."""
+        """Return whether a token may be taken."""
         if math.isinf(self.rate):
             return True
         due = self.next_token()

@@ -60,7 +60,7 @@ class ZoneRules:
     """The minimum time that a node waits, so that an outage becomes visible as a whole."""
 
     def state(self, nodes: int, not_ready: int) -> ZoneState:
-        """The state of a zone with these numbers of nodes."""
+        """Return the state of a zone with these numbers of nodes."""
         if nodes and not_ready == nodes:
             return ZoneState.FULL_DISRUPTION
         if not_ready >= _FEWEST_NOT_READY and not_ready / nodes >= self.threshold:
@@ -68,19 +68,19 @@ class ZoneRules:
         return ZoneState.NORMAL
 
     def rate_of(self, state: ZoneState, nodes: int) -> float:
-        """Nodes per second, unless every zone is fully disrupted."""
+        """Return the nodes per second, unless every zone is fully disrupted."""
         if state is not ZoneState.PARTIAL_DISRUPTION:
             return self.rate
         return self.secondary_rate if nodes > self.large else 0.0
 
     def open_grants(self, rate: float) -> int:
-        """The maximum number of unconfirmed grants of a zone with this rate."""
+        """Return the maximum number of unconfirmed grants of a zone with this rate."""
         if math.isinf(rate):
             return OPEN_GRANTS
         return min(OPEN_GRANTS, max(1, math.ceil(rate * CONFIRMED_WITHIN)))
 
     def waited(self, turn: _Turn) -> datetime:
-        """When a node has waited for the minimum time."""
+        """Return when a node has waited for the minimum time."""
         try:
             return turn.since + self.wait
         except OverflowError:  # after the end of the calendar
@@ -108,7 +108,7 @@ class _Zone:
     not_ready: int = 0
     queue: list[_Turn] = field(default_factory=list)
     granted: set[str] = field(default_factory=set)
-    """Targets with a grant that are not yet known to be tainted."""
+    """Targets with a grant whose taint has not been read yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class _Grant:
     entry: ZoneWaiting
 
     def holds(self, member: ZoneMembered) -> bool:
-        """Whether the grant is for the node's present incident."""
+        """Return whether the grant is for the node's present incident."""
         return (self.entry.target_uid, self.entry.incident) == (member.target_uid, member.incident)
 
 
@@ -128,7 +128,7 @@ class ZoneDecisions:
     """The records to write."""
 
     zones: list[tuple[str, ZoneChanged | None]] = field(default_factory=list)
-    """By zone name. None if the zone has no nodes any more."""
+    """By zone name. None if the zone has no nodes left."""
 
     grants: list[NoExecuteGranted] = field(default_factory=list)
 
@@ -136,14 +136,13 @@ class ZoneDecisions:
 class ZoneTable:
     """Every node as its zone sees it, and the record of every zone.
 
-    The records store which nodes have a grant, what is left of each zone's token, and when the last stop ended.
-    Everything else is derived from the records and the nodes. So a restored table makes the same decisions as the one
-    before it.
+    The records store the granted nodes, the rest of each zone's token, and when the last stop ended. Everything else is
+    derived from the records and the nodes. So a restored table makes the same decisions as the one before it.
 
     The generation of the records is one counter for all zones, and a grant has the generation of its zone's record. So
     the generation of grants increases for each target, across restarts and changes of its zone. When the record with
-    the highest generation is deleted, another record takes over the counter. When no zone is left, there are no nodes,
-    and all stored grants have been deleted.
+    the highest generation is deleted, another record takes over the counter. Without zones, no nodes exist, and all
+    stored grants have been deleted.
 
     Args:
         rules: the settings.
@@ -179,10 +178,10 @@ class ZoneTable:
             self._rules = rules
             self.check_again()
 
-    # Known facts.
+    # Present facts.
 
     def member(self, target: str) -> ZoneMembered | None:
-        """The record of a node. None if there is no such node."""
+        """Return the record of a node. None if there is no such node."""
         return self._members.get(target)
 
     def set_member(self, target: str, member: ZoneMembered | None) -> None:
@@ -210,7 +209,7 @@ class ZoneTable:
             del self._zones[known.zone]
 
     def set_record(self, name: str, record: ZoneChanged | None) -> None:
-        """Apply the record of a zone. None means that the zone has no nodes any more."""
+        """Apply the record of a zone. None means that the zone has no nodes left."""
         before = self._records.pop(name, None)
         self._tokens.pop(name, None)
         moved: dict[str, _Grant | None] = {}
@@ -249,9 +248,9 @@ class ZoneTable:
         Args:
             now: the present time.
             turned: targets that have got the taint since the last call. During a stop, their grants are withdrawn.
-            declared: returns the declared nodes. As long as one of them has no record yet, for example after an upgrade
-                from a version without zones, it is not known whether all nodes are lost. If all nodes with a record are
-                lost, then no grant is given, and no grant is withdrawn.
+            declared: returns the declared nodes. While one of them has no record, for example after an upgrade from a
+        version without zones, the loss of all nodes is uncertain. If all nodes with a record are lost, then no grant is
+        given, and no grant is withdrawn.
         """
         decided = ZoneDecisions()
         if self._requeue:
@@ -267,10 +266,12 @@ class ZoneTable:
         if was_stopped and not stopped:
             self._resumed = now
             self._queue_again()
-        told = {self._members[target].zone for target in withdrawn}
+        withdrawing = {self._members[target].zone for target in withdrawn}
         due = {name for name in self._zones if (when := self._due(name)) is not None and when <= now}
-        for name in sorted(self._dirty | due | told):
-            self._decide_zone(name, states.get(name), now, decided, lost=lost, stopped=stopped, told=name in told)
+        for name in sorted(self._dirty | due | withdrawing):
+            self._decide_zone(
+                name, states.get(name), now, decided, lost=lost, stopped=stopped, must_write=name in withdrawing
+            )
         self._carry_on(decided)
         written = dict(decided.zones)
         for target in withdrawn:
@@ -289,11 +290,11 @@ class ZoneTable:
         return bool(self._owed)
 
     def next_wake(self) -> datetime | None:
-        """When the next node may get a grant if nothing changes until then."""
+        """Return when the next node may get a grant if nothing changes until then."""
         return min((due for name in self._zones if (due := self._due(name)) is not None), default=None)
 
     def may_grant(self, now: datetime) -> bool:
-        """Whether `decide` could grant anything: a node has waited for long enough, and its zone allows another grant.
+        """Return whether `decide` could grant anything: a node has waited long enough, and its zone allows it.
 
         The present tokens and rates are not considered, because a zone may get a token or another rate in that same
         call.
@@ -322,7 +323,7 @@ class ZoneTable:
         *,
         lost: bool,
         stopped: bool,
-        told: bool,
+        must_write: bool,
     ) -> None:
         before = self._records.get(name)
         if state is None:
@@ -359,16 +360,16 @@ class ZoneTable:
             waiting=len(zone.queue) - fresh,
             queue=tuple(self._entry(turn) for turn in waits),
         )
-        if record != before or told:
+        if record != before or must_write:
             record = self._next(record, decided)
             decided.grants += [self._grant(self._members[entry.target], record, now, granted=True) for entry in granted]
 
     def _carry_on(self, decided: ZoneDecisions) -> None:
         """Pass the highest generation to a remaining zone when the zone that has it is deleted."""
-        gone = {name for name, record in decided.zones if record is None}
-        stays = sorted(self._records.keys() - gone)
+        removed = {name for name, record in decided.zones if record is None}
+        stays = sorted(self._records.keys() - removed)
         highest = max((self._records[name].generation for name in stays), default=self._sequence)
-        if gone and len(gone) == len(decided.zones) and highest < self._sequence:
+        if removed and len(removed) == len(decided.zones) and highest < self._sequence:
             self._next(self._records[stays[0]], decided)
 
     def _next(self, record: ZoneChanged, decided: ZoneDecisions) -> ZoneChanged:
@@ -378,10 +379,10 @@ class ZoneTable:
         return record
 
     def _withdrawn(self, turned: Collection[str], *, stopped: bool, was_stopped: bool) -> list[str]:
-        """Return the nodes of which this call writes that they have no grant. The rest of them stays owed.
+        """Return the nodes whose withdrawals this call writes. The rest stays to be written.
 
-        If the process ends before all is written, the next owner cannot know what is left. So when a fleet with more
-        tainted nodes than one call writes is still stopped, the next owner writes it for all of them again.
+        If the process ends before all is written, the next task cannot find the rest. So when a fleet with more tainted
+        nodes than one call writes is still stopped, the next task writes it for all of them again.
         """
         found: set[str] = set()
         if stopped and not was_stopped:
@@ -400,7 +401,7 @@ class ZoneTable:
         return sorted(found)
 
     def _withdraw_all(self) -> list[str]:
-        """Withdraw all grants. Returns the nodes that had one and are not known to be tainted."""
+        """Withdraw all grants. Return the nodes that had one and whose taint has not been read."""
         granted = [target for zone in self._zones.values() for target in zone.granted]
         for target in granted:
             del self._grants[target]

@@ -1,4 +1,4 @@
-"""Users, and what they ask to do, as Kubernetes' authorizers see both.
+"""Users, and the operations that they request, as Kubernetes' authorizers model both.
 
 Source: `k8s.io/apiserver/pkg/authentication/user` and `…/pkg/authorization/authorizer`.
 """
@@ -10,41 +10,42 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 MASTERS: Final = "system:masters"
-"""The group whose members may do everything, whatever roles say."""
+"""The group whose members may do everything, independent of roles."""
 
 AUTHENTICATED: Final = "system:authenticated"
-"""The group of everybody who has said, and shown, who it is."""
+"""The group of all authenticated users."""
 
 UNAUTHENTICATED: Final = "system:unauthenticated"
-"""The group of those who have not."""
+"""The group of all other users."""
 
 ANONYMOUS: Final = "system:anonymous"
-"""The name of those who have not."""
+"""The name of an unauthenticated user."""
 
 CONSOLE: Final = "system:moorage:console"
-"""The name of the console as a user of the API. It reads what its pages share."""
+"""The name of the console as a user of the API. It reads the shared data of its pages."""
 
 OWN_GROUP: Final = "moorage.io"
-"""The group of what is permitted like objects, and is none."""
+"""The group of resources that exist only for permissions."""
 
 REPORTS: Final = "conditionreports"
-"""What is created by reporting conditions."""
+"""The resource that reporting conditions creates."""
 
 EXPLANATIONS: Final = "explanations"
-"""What one gets by asking for the reasons of decisions."""
+"""The resource of explanations, which has the reasons of decisions."""
 
 CLUSTERS: Final = "clusters"
-"""The real clusters that bridges mirror. Who may get one, or update it, may do so with its objects, too, as far as
-their roles go."""
+"""The real clusters that bridges mirror. Permission to get or update one also covers its objects, within the limits of
+roles.
+"""
 
 MIRRORS: Final = "clustermirrors"
-"""What a bridge updates by saying what it has seen in a cluster."""
+"""The resource that a bridge updates with its observations of a cluster."""
 
 SIMULATIONS: Final = "simulations"
-"""What one creates by asking what a change would do."""
+"""The resource that a simulation of a change creates."""
 
 DECISIONS: Final = "decisions"
-"""What one watches to follow bindings and evictions as events."""
+"""The resource to watch for bindings and evictions as events."""
 
 
 _READING: Final = frozenset({"get", "list", "watch", "head"})
@@ -52,7 +53,7 @@ _READING: Final = frozenset({"get", "list", "watch", "head"})
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who asks."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What somebody asks to do: to an object or objects, or at a path that is not of objects."""
+    """A requested operation: on an object or objects, or at a path without objects."""
 
     verb: str
     """Such as `get`, `list`, `create` and `deletecollection`, or at a path the HTTP method in lower case."""
@@ -77,7 +78,7 @@ class Attributes:
     resource: str = ""
     subresource: str = ""
     namespace: str = ""
-    """Empty for what is in no namespace, and for all namespaces."""
+    """Empty for a resource without a namespace, and for all namespaces."""
 
     name: str = ""
     path: str = ""
@@ -91,25 +92,25 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """Whether somebody may do something, and why or why not."""
+    """Whether a user may do something, with the reason."""
 
     allowed: bool
     reason: str = ""
 
 
 def about_cluster(cluster: str, asked: Attributes) -> tuple[Attributes, Attributes]:
-    """What somebody has to be permitted who asks something in a cluster.
+    """Return the permissions that a request in a cluster needs.
 
-    They need the cluster itself: to get it for reading, to update it for anything else. And they need what the same
-    request needs in the home fleet, in all of its namespaces: a role that is bound in one of them is about that one,
-    and not about the namespace of that name in a cluster.
+    It needs the cluster itself: `get` for reading, `update` for anything else. It also needs the permission for the
+    same request in the home fleet, in all of its namespaces. A role that is bound in one of them is about that one, and
+    not about the namespace of that name in a cluster.
     """
     verb = "get" if asked.verb in _READING else "update"
     return Attributes(verb, OWN_GROUP, "v1alpha1", CLUSTERS, "", "", cluster), replace(asked, namespace="")
 
 
 def refusal_text(user: User, asked: Attributes, reason: str = "") -> str:
-    """That somebody may not do something, in Kubernetes' words."""
+    """Return the refusal of an operation, in Kubernetes' words."""
     why = f": {reason}" if reason else ""
     if not asked.is_of_objects:
         return f'forbidden: User "{user.name}" cannot {asked.verb} path "{asked.path}"{why}'

@@ -1,9 +1,8 @@
 """CEL expressions over managed clusters. The variable `managedCluster` is the cluster's object.
 
 An expression that cannot be evaluated for a cluster (because a field is missing or types do not match) is false for
-that cluster, as upstream. Errors that do not depend on a cluster raise `ExpressionError`: wrong syntax, and names that
-are not declared. Upstream's compiler also checks types; here an expression with a type error is false for every
-cluster.
+that cluster, as upstream. Errors that do not depend on a cluster raise `ExpressionError`: wrong syntax, and undeclared
+names. Upstream's compiler also checks types; here an expression with a type error is false for every cluster.
 
 An evaluation has a limit of cost (`cel_cost`). An expression that may exceed it is false, as upstream.
 """
@@ -32,8 +31,9 @@ LEAST_BUDGET: Final = 20_000_000
 """How much an expression may cost for all clusters of a decision together, however few they are: a few seconds."""
 
 BUDGET_PER_CLUSTER: Final = 5_000
-"""How much it may cost on average for each cluster, if they are so many that this is more. Preparing the evaluation
-for a cluster takes as long as about 2,000, so a large fleet takes a few times as long as with the simplest one."""
+"""The limit of its average cost for each cluster, where many clusters make this more. Preparing the evaluation for a
+cluster takes as long as about 2,000. So a large fleet takes a few times as long as with the simplest expression.
+"""
 
 _SCORES: Final = "scores"
 _TYPES: Final = ("bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint")
@@ -46,8 +46,7 @@ _OF_CEL: Final = (
 _FUNCTIONS: Final = frozenset({*_OF_CEL, *_TYPES, _SCORES, *(name.rpartition(".")[2] for name in FUNCTIONS)})
 _NAMESPACES: Final = frozenset({"optional", *(name.partition(".")[0] for name in FUNCTIONS if "." in name)})
 _EXPLAINED: Final = 5_000
-"""The number of characters up to which the library is asked for the words for a syntax error. It does not survive all
-longer texts."""
+"""The number of characters up to which the library explains a syntax error. It does not survive all longer texts."""
 
 _BOUND: Final = re.compile(r"\.\s*(?:all|exists|exists_one|filter|map)\s*\(\s*([A-Za-z_]\w*)\s*,")
 """Matches a name that a macro binds."""
@@ -60,7 +59,7 @@ class ExpressionError(ValueError):
 
 
 class Evaluation:
-    """What expressions are evaluated in: the functions, and the scores of clusters. One serves many clusters.
+    """The functions of expressions, and the scores of clusters. One serves many clusters.
 
     Args:
         scores: looks up scores. Without it, none are available.
@@ -83,17 +82,17 @@ class Expression:
     tree: Node = field(compare=False, repr=False)
 
     def holds(self, cluster: Mapping[str, Any], within: Evaluation | None = None) -> bool:
-        """Whether the expression is true for a cluster's object. False if it cannot be evaluated, or costs too much.
+        """Return whether the expression is true for a cluster's object. False if it fails, or costs too much.
 
         Args:
             cluster: the object.
             within: the scores. Without it, none are available.
         """
-        asked = within if within is not None else Evaluation()
-        return self.cost(cluster, asked) <= self.limit and self.evaluate(cluster, asked)
+        evaluation = within if within is not None else Evaluation()
+        return self.cost(cluster, evaluation) <= self.limit and self.evaluate(cluster, evaluation)
 
     def evaluate(self, cluster: Mapping[str, Any], within: Evaluation) -> bool:
-        """Whether the expression is true for a cluster's object, of which the cost is known to be within the limit."""
+        """Return whether the expression is true for a cluster's object. Its cost must be within the limit."""
         within.context.add_variable(CLUSTER, cluster)
         try:
             return self.program.execute(within.context) is True
@@ -101,7 +100,7 @@ class Expression:
             return False
 
     def cost(self, cluster: Mapping[str, Any], within: Evaluation) -> int:
-        """The highest possible cost of evaluating the expression for a cluster's object."""
+        """Return the highest possible cost of evaluating the expression for a cluster's object."""
         scores, metadata = within.scores, cluster.get("metadata")
         name = metadata.get("name", "") if isinstance(metadata, Mapping) else ""
         return cost(
@@ -130,7 +129,7 @@ def compiled(text: str, limit: int = PER_CALL_LIMIT) -> Expression:
         tree = None
     program = _program(text)
     if tree is None:
-        # The library has no objection to what is no expression here, so nothing is known of its cost.
+        # The library accepts some texts that are no expression here, so their cost is unknown.
         raise ExpressionError("compilation failed: ERROR: <input>:-1:0: Syntax error: not supported")
     if undeclared := _undeclared(text, program):
         raise ExpressionError("compilation failed: " + "\n".join(undeclared))
@@ -153,18 +152,18 @@ def _program(text: str) -> cel.Program:
         return cel.compile(text)
     except ValueError as error:
         # The library puts the expression in front of the message. The rest is upstream's text except for the margin.
-        said = str(error).removeprefix(f"Failed to parse expression '{text}': ").replace("\n| ", "\n | ")
-        raise ExpressionError(f"compilation failed: {said}") from None
+        message = str(error).removeprefix(f"Failed to parse expression '{text}': ").replace("\n| ", "\n | ")
+        raise ExpressionError(f"compilation failed: {message}") from None
 
 
 def _undeclared(text: str, program: cel.Program) -> list[str]:
-    """Errors about undeclared names of an expression, with the text of upstream's compiler."""
+    """Return the errors about undeclared names of an expression, with the text of upstream's compiler."""
     bare = _TEXT.sub(lambda found: " " * len(found[0]), text)
     bound = set(_BOUND.findall(bare))
     names = [name for name in program.variables() if name not in {CLUSTER, *_TYPES, *_NAMESPACES, *bound}]
     names += [name for name in program.functions() if name.isidentifier() and name[0] != "_" and name not in _FUNCTIONS]
     places = sorted((found.start(), name) for name in names if (found := re.search(rf"\b{re.escape(name)}\b", bare)))
-    said = []
+    errors = []
     for place, name in places:
         line = text.count("\n", 0, place)
         column = place - (text.rfind("\n", 0, place) + 1)
@@ -172,8 +171,8 @@ def _undeclared(text: str, program: cel.Program) -> list[str]:
         # For a function, upstream points at its bracket.
         at = column + len(name) if bare[place + len(name) :].startswith("(") else column
         head = f"ERROR: <input>:{line + 1}:{at + 1}: undeclared reference to '{name}' (in container '')"
-        said.append(f"{head}\n | {shown}\n | {'.' * at}^")
-    return said
+        errors.append(f"{head}\n | {shown}\n | {'.' * at}^")
+    return errors
 
 
 def _context(scores: Scores | None) -> cel.Context:

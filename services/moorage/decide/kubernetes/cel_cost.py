@@ -1,14 +1,13 @@
-"""What evaluating a CEL expression for one object costs at most, before it is evaluated.
+"""The maximum cost of a CEL expression for one object, before it is evaluated.
 
 The costs are those of Kubernetes' and OCM's estimators: 1 for each variable, field and operator, 10 for a list, 30 for
-a map, a tenth for each character that is read, and for a regular expression the product of a tenth of the text and a
+a map, and a tenth for each character that is read. A regular expression costs the product of a tenth of the text and a
 quarter of the pattern. Some are higher, because they take longer here. Upstream counts while it evaluates. The library
 that evaluates expressions here counts nothing, so this is an upper bound: the dearer branch of a condition counts, `&&`
 and `||` evaluate all of their parts, and macros visit all elements. The lengths are those of the object itself,
 wherever a path leads to it.
 
-The result depends on the expression and the object alone, never on the time that something takes, so a decision that is
-made again comes out the same.
+The result depends on the expression and the object alone, never on durations, so a repeated decision is the same.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Extent(NamedTuple):
     """The number of values in all of it."""
 
     value: Any = _UNKNOWN
-    """The value itself, where it is known."""
+    """The value itself, if available."""
 
 
 _SCALAR: Final = Extent(1, 1, 1)
@@ -76,7 +75,7 @@ def _text(length: int) -> Extent:
 
 
 def extent_of(value: Any) -> Extent:
-    """How large a value is."""
+    """Return how large a value is."""
     sizes: list[int] = []
     characters = count = 0
     waiting = [value]
@@ -98,25 +97,25 @@ def extent_of(value: Any) -> Extent:
 
 
 def _either(one: Extent, other: Extent) -> Extent:
-    """How large a value is that is one of two."""
+    """Return how large a value is that is one of two."""
     larger = (max(mine, its) for mine, its in zip(one[:4], other[:4], strict=True))
     return Extent(*larger)
 
 
 def _within(whole: Extent) -> Extent:
-    """How large an unknown part of a value is."""
+    """Return how large an unknown part of a value is."""
     return Extent(whole.deep, whole.deep, whole.weight, whole.parts)
 
 
 def _together(parts: Sequence[Extent]) -> Extent:
-    """How large a text or a list is that is made of others."""
+    """Return how large a text or a list is that is made of others."""
     size = sum(one.size for one in parts)
     deep = max([size, *(one.deep for one in parts)])
     return Extent(size, deep, sum(one.weight for one in parts), sum(one.parts for one in parts))
 
 
 def _measured(found: Extent) -> Extent:
-    """A value with its sizes."""
+    """Return a value with its sizes."""
     return found if found.weight or found.value is _UNKNOWN else extent_of(found.value)
 
 
@@ -142,10 +141,10 @@ def cost(node: Node, variables: Mapping[str, Any], scores: Scores | None = None)
 
 
 class _Walk:
-    """Visits the nodes of an expression. Each visit returns the cost, and how large the value is.
+    """Visits the nodes of an expression. Each visit returns the cost, and the size of the value.
 
     Args:
-        scores: see `cost`.
+        scores: as for `cost`.
     """
 
     def __init__(self, scores: Scores | None) -> None:
@@ -154,7 +153,7 @@ class _Walk:
         """The number of macros around the present node."""
 
     def visit(self, node: Node, known: Variables) -> tuple[float, Extent]:
-        """The cost of a node, and how large its value is. Unless it is measured, only the value may be given."""
+        """Return the cost of a node, and how large its value is. Unless it is measured, only the value may be given."""
         match node:
             case Literal(value, size):
                 return 0, _text(size)._replace(value=_UNKNOWN if value is None else value)
@@ -238,7 +237,7 @@ class _Walk:
         return spent, _SCALAR
 
     def _element(self, whole: Extent) -> Extent:
-        """How large the elements of a list, or the keys of a map, are at most."""
+        """Return how large the elements of a list, or the keys of a map, are at most."""
         value = whole.value
         if value is _UNKNOWN or isinstance(value, str) or not isinstance(value, (Mapping, Sequence)):
             return _within(whole)
@@ -246,7 +245,7 @@ class _Walk:
         return reduce(_either, elements, _SCALAR)._replace(value=_UNKNOWN)
 
     def _scored(self, given: Sequence[Extent]) -> tuple[float, Extent]:
-        """The cost of `scores`. The cluster, which is the first argument, is not measured."""
+        """Return the cost of `scores`. The cluster, which is the first argument, is not measured."""
         name = given[-1].value if given else _UNKNOWN
         if self._scores is None or not isinstance(name, str):
             # The name is computed, so any of the cluster's scores may be meant.
@@ -257,14 +256,14 @@ class _Walk:
 
 
 def _other(given: Sequence[Extent]) -> tuple[float, Extent]:
-    """Any function whose result is no larger than what it is given, such as `url` or `upperAscii`."""
+    """Return the cost of a function whose result is no larger than its arguments, such as `url` or `upperAscii`."""
     weight = sum(one.weight for one in given)
     size = max(_LONGEST_NUMBER, weight)
     return _CALL + weight * _CHARACTER + _converted(given), Extent(size, size, size, size)
 
 
 def _converted(given: Sequence[Extent]) -> float:
-    """The cost of converting the lists and maps among the arguments of a function in Python."""
+    """Return the cost of converting the lists and maps among the arguments of a function in Python."""
     return sum(float(one.weight) for one in given if one.parts > 1)
 
 
@@ -273,7 +272,7 @@ def _logic(_: Sequence[Extent]) -> tuple[float, Extent]:
 
 
 def _number(given: Sequence[Extent]) -> tuple[float, Extent]:
-    """A function whose result has no size, such as `indexOf`."""
+    """Return the cost of a function whose result has no size, such as `indexOf`."""
     return _other(given)[0], _SCALAR
 
 
@@ -295,12 +294,12 @@ def _choice(given: Sequence[Extent]) -> tuple[float, Extent]:
 
 
 def _search(given: Sequence[Extent]) -> tuple[float, Extent]:
-    """`contains`, `startsWith`, `endsWith`, `size`."""
+    """Return the cost of `contains`, `startsWith`, `endsWith`, `size`."""
     return 1 + sum(one.size for one in given) * _CHARACTER, _SCALAR
 
 
 def _regular(given: Sequence[Extent]) -> tuple[float, Extent]:
-    """`matches`, `find`, `findAll`: a search that is linear in the text and in the size of the compiled pattern."""
+    """Return the cost of `matches`, `find`, `findAll`: linear in the text and in the size of the compiled pattern."""
     text = given[0].size if given else 0
     pattern = given[1].value if len(given) > 1 else _UNKNOWN
     states = pattern_size(pattern) if isinstance(pattern, str) else _ANY_PATTERN
@@ -309,7 +308,7 @@ def _regular(given: Sequence[Extent]) -> tuple[float, Extent]:
 
 
 def _replace(given: Sequence[Extent]) -> tuple[float, Extent]:
-    """Each character, and the empty text before and after it, may become the longest replacement."""
+    """Return the cost of `replace`: each character, and each empty text around it, may become the longest text."""
     text = given[0].size if given else 0
     by = given[2].size if len(given) > 2 else 0  # noqa: PLR2004 - text, what is replaced, by what
     made = _text(text + (text + 1) * by)
@@ -338,7 +337,7 @@ def _quoted(given: Sequence[Extent]) -> tuple[float, Extent]:
 
 
 def _same(given: Sequence[Extent]) -> tuple[float, Extent]:
-    """A function that returns one of its arguments, or an optional value of it."""
+    """Return the cost of a function that returns one of its arguments, or an optional value of it."""
     return _CALL + _converted(given), reduce(_either, given, _SCALAR)
 
 

@@ -3,10 +3,10 @@
 CEL evaluates `x.f(a)` as `f(x, a)`, so the first argument of each function is its receiver. A value of a type that CEL
 does not have (a quantity, a version, an address, a network, a URL) is a map with one entry, which names the type.
 
-Available: `parseJSON`; quantities, semantic versions, IP addresses and networks, URLs, regular expressions, lists and
-formats as in Kubernetes; and the extended string functions of the library. `scores` needs the fleet, so it is in `cel`.
-Not available: `format` on strings, `string` of an address or a network, optional field selection (`.?x`), and the
-formats `uri`, `dns1035Label` and `*Prefix`.
+Available: `parseJSON`; quantities, semantic versions, IP addresses and networks, and URLs; regular expressions, lists
+and formats as in Kubernetes; and the extended string functions of the library. `scores` needs the fleet, so it is in
+`cel`. Not available: `format` on strings, `string` of an address or a network, optional field selection (`.?x`), and
+the formats `uri`, `dns1035Label` and `*Prefix`.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def semver(text: str) -> Value:
 
 
 def _version(value: Value) -> tuple[Any, ...]:
-    """The sort key of a version. A pre-release comes before its release, and numbers come before words."""
+    """Return the sort key of a version. A pre-release comes before its release, and numbers come before words."""
     found = _VERSION.fullmatch(_part(value, _SEMVER))
     if found is None:
         raise ValueError("no semantic version")

@@ -1,9 +1,10 @@
-"""The syntax of a CEL expression as a tree, for those who ask what it may cost (`cel_cost`).
+"""The syntax of a CEL expression as a tree, to compute its cost (`cel_cost`).
 
 The library that evaluates expressions shows none, and it ends the process when an expression is nested too deeply. So
 every expression is parsed here first, with the limits of upstream's parser: 100,000 characters, and a depth of 250. A
-chain such as `a.b.c` or `1 + 1 + 1` is as deep as it is long; a chain of `&&` or of `||` is not. Brackets may be nested
-less deeply than upstream, because the library allows no more.
+chain such as `a.b.c` or `1 + 1 + 1` is as deep as it is long; a chain of `&&` or of `
+
+` is not. Brackets may be nested less deeply than upstream, because the library allows no more.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class IndexInto:
 class Call:
     """A call of a function, or an operator, whose name is then the operator. The receiver is the first argument.
 
-    A namespace is not an argument: `ip.isCanonical(x)` is the function `ip.isCanonical` if `ip` is no variable, which
-    is not known here. So its receiver is kept, and costs little.
+    A namespace is not an argument: `ip.isCanonical(x)` is the function `ip.isCanonical` if `ip` is no variable. The
+    parser cannot decide that, so the receiver is kept, and costs little.
     """
 
     function: str
@@ -192,7 +193,7 @@ class _Parser:
         """How many brackets are open."""
 
     def whole(self) -> Node:
-        """The expression."""
+        """Return the expression."""
         node, _ = self._expression()
         if self._next.kind != "end":
             raise SyntaxTreeError(f"unexpected {self._next.text!r}")
@@ -233,11 +234,11 @@ class _Parser:
         return node, depth
 
     def _operation(self) -> Found:
-        """Operands with operators between them."""
+        """Parse operands with operators between them."""
         found, operators = [self._operand()], list[str]()
         while True:
-            said = self._next.text if self._next.kind in {"operator", "name"} else ""
-            level = _LEVELS.get(said, -1)
+            operator = self._next.text if self._next.kind in {"operator", "name"} else ""
+            level = _LEVELS.get(operator, -1)
             while operators and (
                 (last := _LEVELS[operators[-1]]) > level or (last == level and operators[-1] not in _LOGICAL)
             ):
@@ -287,14 +288,14 @@ class _Parser:
         return Items(arguments, is_map=found.text == "{"), _checked(depth + 1)
 
     def _one(self, end: str) -> Found:
-        """One expression and a closing bracket."""
+        """Parse one expression and a closing bracket."""
         found, depth = self._arguments(end)
         if len(found) != 1:
             raise SyntaxTreeError("one expression must be in brackets")
         return found[0], depth
 
     def _arguments(self, end: str) -> tuple[tuple[Node, ...], int]:
-        """Expressions up to a closing bracket, which is read. Those of a map have colons between, too."""
+        """Parse expressions up to a closing bracket. Those of a map also have colons between."""
         self._brackets += 1
         if self._brackets > NESTED:
             raise TooDeepError(f"expression recursion limit exceeded: {NESTED}")
@@ -367,7 +368,7 @@ def _literal(found: _Token) -> Literal:
 
 
 def _unescaped(content: str) -> str | None:
-    """A text with its escapes resolved. None if one is not known."""
+    """Return a text with its escapes resolved. None if one is unknown."""
     if "\\" not in content:
         return content
     if "\\" in _ESCAPE.sub("", content):

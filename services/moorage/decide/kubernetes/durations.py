@@ -9,7 +9,7 @@ from typing import Final
 from moorage_schemas.times import parse_time
 
 LONGEST_DURATION: Final = 36_500 * 86_400.0
-"""The longest duration in seconds, so that what is added to a time stays within the calendar."""
+"""The longest duration in seconds, so that sums with a time stay within the calendar."""
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -48,7 +48,7 @@ def duration_text(seconds: float) -> str:
 
 
 def rate_text(rate: float | str) -> str:
-    """A rate per second as people read it: `1 every 10s`, `2/s`, `no limit` for `inf`, `0`."""
+    """Return a rate per second as people read it: `1 every 10s`, `2/s`, `no limit` for `inf`, `0`."""
     if rate == "inf" or float(rate) == float("inf"):
         return "no limit"
     if float(rate) <= 0:
@@ -57,7 +57,7 @@ def rate_text(rate: float | str) -> str:
 
 
 def age(since: str | datetime | None, now: datetime) -> str:
-    """How long ago a time was, as kubectl shows it: `12s`, `5m3s`, `4h12m`, `3d4h`. `<unknown>` without a time."""
+    """Return the age of a time in kubectl's form: `12s`, `5m3s`, `4h12m`, `3d4h`. `<unknown>` without a time."""
     if isinstance(since, str):
         try:
             since = parse_time(since) if since else None
@@ -67,7 +67,7 @@ def age(since: str | datetime | None, now: datetime) -> str:
 
 
 def human(seconds: float) -> str:  # noqa: PLR0911 - one return for each step of a rule
-    """A duration in one or two units. Longer ones are less precise, as in kubectl's AGE column."""
+    """Return a duration in one or two units. Longer ones are less precise, as in kubectl's AGE column."""
     total = max(0, int(seconds))
     if total < 2 * _MINUTE:
         return f"{total}s"

@@ -101,26 +101,26 @@ class FieldError:
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """The error for a field that is missing or empty."""
+    """Return the error for a field that is missing or empty."""
     return FieldError(path, ErrorKind.REQUIRED, "", detail)
 
 
 def invalid(path: str, value: Any, detail: str) -> FieldError:
-    """The error for a value that breaks the rule in `detail`."""
+    """Return the error for a value that breaks the rule in `detail`."""
     return FieldError(path, ErrorKind.INVALID, value, detail)
 
 
 def not_supported(path: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """The error for a value that is not one of the `supported` ones."""
+    """Return the error for a value that is not one of the `supported` ones."""
     names = ", ".join(map(quote, supported))
     return FieldError(path, ErrorKind.NOT_SUPPORTED, value, f"supported values: {names}" if names else "")
 
 
 def duplicate(path: str, value: Any, detail: str = "") -> FieldError:
-    """The error for a value that occurs twice."""
+    """Return the error for a value that occurs twice."""
     return FieldError(path, ErrorKind.DUPLICATE, value, detail)
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """The error for a field that may not be set here."""
+    """Return the error for a field that may not be set here."""
     return FieldError(path, ErrorKind.FORBIDDEN, None, detail)

@@ -28,6 +28,6 @@ def letters_of(data: bytes, length: int) -> str:
 
 
 def uid_of(*parts: object) -> str:
-    """A uid that follows from what it belongs to, in the form of a UUID. Different parts give different uids."""
+    """Return a uid that follows from its parts, in the form of a UUID. Different parts give different uids."""
     text = hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))

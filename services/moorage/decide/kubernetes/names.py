@@ -51,7 +51,7 @@ class Wording:
     key: str
 
     def too_long(self, limit: int) -> str:
-        """The error for a text of more than `limit` bytes."""
+        """Return the error for a text of more than `limit` bytes."""
         return f"must be no more than {limit} {self.unit}"
 
 
@@ -165,5 +165,5 @@ def account_user(namespace: str, name: str) -> str:
 
 
 def account_groups(namespace: str) -> tuple[str, ...]:
-    """Return the groups of a service account, in addition to that of everybody who is authenticated."""
+    """Return the groups of a service account, in addition to that of all authenticated users."""
     return (ACCOUNTS, f"{ACCOUNTS}:{namespace}")

@@ -1,7 +1,7 @@
-"""What pods get when they are admitted, and what follows from their requests.
+"""The fields that pods get at admission, and the class that follows from their requests.
 
 Pods get default tolerations and the requirements of rules for dedicated nodes. All functions are pure, work on plain
-objects and never change their arguments. See docs/domain.md, "Default tolerations".
+objects and never change their arguments. The rules are in docs/domain.md, "Default tolerations".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _Object = dict[str, Any]
 
 
 def admit_pod(pod: _Object, rules: Sequence[DedicatedNodes] = (), *, daemon: bool = False) -> _Object:
-    """The pod with everything that admission adds. Admitting it a second time changes nothing.
+    """Return the pod with everything that admission adds. Admitting it a second time changes nothing.
 
     Args:
         pod: a pod, or an object made from a pod template. Only `metadata` and `spec` are used.
@@ -77,7 +77,7 @@ def admit_pod(pod: _Object, rules: Sequence[DedicatedNodes] = (), *, daemon: boo
 
 
 def daemon_tolerations(*, host_network: bool) -> list[_Object]:
-    """The tolerations of a DaemonSet's pods, without time limit."""
+    """Return the tolerations of a DaemonSet's pods, without time limit."""
     marks = [(NOT_READY, _NO_EXECUTE), (UNREACHABLE, _NO_EXECUTE)]
     marks += [(key, _NO_SCHEDULE) for key in (DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE, UNSCHEDULABLE)]
     if host_network:
@@ -86,7 +86,7 @@ def daemon_tolerations(*, host_network: bool) -> list[_Object]:
 
 
 def rule_applies(rule: DedicatedNodes, pod: Mapping[str, Any]) -> bool:
-    """Whether a rule for dedicated nodes applies to a pod: it names the pod's namespace and selects its labels."""
+    """Return whether a rule for dedicated nodes names a pod's namespace and selects its labels."""
     metadata = pod.get("metadata") or {}
     namespaces = rule.spec.namespaces
     if namespaces is not None and (metadata.get("namespace") or "default") not in namespaces:
@@ -95,7 +95,7 @@ def rule_applies(rule: DedicatedNodes, pod: Mapping[str, Any]) -> bool:
 
 
 def qos_class(spec: Mapping[str, Any]) -> str:
-    """The quality of service class of a pod's spec: Guaranteed, Burstable or BestEffort.
+    """Return the quality of service class of a pod's spec: Guaranteed, Burstable or BestEffort.
 
     Only cpu and memory count. The class is computed over containers and init containers (including sidecars), or from
     the pod's own `resources` if these name cpu or memory. A limit without a request also counts as the request.
@@ -117,7 +117,7 @@ def qos_class(spec: Mapping[str, Any]) -> str:
 
 
 def effective_requests(resources: Mapping[str, Any] | None, path: str) -> dict[str, int]:
-    """The requests in whole units. A limit replaces a missing request.
+    """Return the requests in whole units. A limit replaces a missing request.
 
     Raises:
         QuantityError: a request or limit is not a quantity.
@@ -130,7 +130,7 @@ def effective_requests(resources: Mapping[str, Any] | None, path: str) -> dict[s
 
 
 def _resource_class(resources: Mapping[str, Any] | None, path: str) -> str | None:
-    """The class of a single set of requests and limits. None if it names neither cpu nor memory."""
+    """Return the class of a single set of requests and limits. None if it names neither cpu nor memory."""
     limits = whole_amounts((resources or {}).get("limits"), f"{path}.limits")
     requests = effective_requests(resources, path)
     if not {CPU, MEMORY} & (limits.keys() | requests.keys()):
@@ -142,7 +142,7 @@ def _resource_class(resources: Mapping[str, Any] | None, path: str) -> str | Non
 
 
 def _extended_resources(spec: Mapping[str, Any]) -> list[str]:
-    """The extended resources that containers request, sorted by name."""
+    """Return the extended resources that containers request, sorted by name."""
     containers = [container for field in ("containers", "initContainers") for container in spec.get(field) or ()]
     return sorted(
         {
@@ -155,7 +155,7 @@ def _extended_resources(spec: Mapping[str, Any]) -> list[str]:
 
 
 def _speaks_of(toleration: Mapping[str, Any], key: str) -> bool:
-    """Whether a toleration covers `NoExecute` of this key, so that the pod gets no default toleration for it."""
+    """Return whether a toleration covers `NoExecute` of this key, so that the pod gets no default toleration for it."""
     return (toleration.get("key") or key) == key and (toleration.get("effect") or _NO_EXECUTE) == _NO_EXECUTE
 
 
@@ -179,7 +179,7 @@ def _dedicated_toleration(rule: DedicatedNodes) -> _Object:
 
 
 def _require_label(spec: _Object, key: str, value: str) -> None:
-    """AND `key=value` into every term of the required node affinity.
+    """Add `key=value` to every term of the required node affinity.
 
     Terms are ORed, so each of them needs the requirement. A term without requirements selects nothing and stays
     unchanged: with the requirement it would select something.
@@ -193,14 +193,14 @@ def _require_label(spec: _Object, key: str, value: str) -> None:
     node[name] = {
         **(required or {}),
         "nodeSelectorTerms": [
-            _with(term, wanted) if required is None or _says_something(term) else term for term in terms
+            _with(term, wanted) if required is None or _has_expressions(term) else term for term in terms
         ],
     }
     affinity["nodeAffinity"] = node
     spec["affinity"] = affinity
 
 
-def _says_something(term: Mapping[str, Any]) -> bool:
+def _has_expressions(term: Mapping[str, Any]) -> bool:
     return bool(term.get("matchExpressions") or term.get("matchFields"))
 
 

@@ -139,7 +139,7 @@ def amount_text(resource: str, amount: int) -> str:
 
 
 def is_extended(resource: str) -> bool:
-    """Whether a resource's name has a domain outside `kubernetes.io`, such as `nvidia.com/gpu`."""
+    """Return whether a resource's name has a domain outside `kubernetes.io`, such as `nvidia.com/gpu`."""
     return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
 
 

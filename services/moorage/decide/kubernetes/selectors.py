@@ -69,13 +69,13 @@ def test_of(requirement: SelectorRequirement, *, node: bool) -> Callable[[str | 
 
 
 def requirement_text(requirement: SelectorRequirement) -> str:
-    """A requirement on one line: `disk In [ssd, nvme]`, `gpu Exists`."""
+    """Return a requirement on one line: `disk In [ssd, nvme]`, `gpu Exists`."""
     values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
     return f"{requirement.key} {requirement.operator}{values}"
 
 
 def matches_labels(selector: LabelSelector | None, labels: Mapping[str, str] | None) -> bool:
-    """Whether a label selector selects an object with these labels."""
+    """Return whether a label selector selects an object with these labels."""
     if selector is None:
         return False
     present = labels or {}
@@ -86,12 +86,12 @@ def matches_labels(selector: LabelSelector | None, labels: Mapping[str, str] | N
 
 
 def matches_node_selector(selector: NodeSelector, labels: Mapping[str, str] | None, name: str) -> bool:
-    """Whether at least one of the terms selects the node."""
+    """Return whether at least one of the terms selects the node."""
     return any(matches_node_term(term, labels, name) for term in selector.node_selector_terms)
 
 
 def matches_node_term(term: NodeSelectorTerm, labels: Mapping[str, str] | None, name: str) -> bool:
-    """Whether every requirement of a term matches the node. An empty term selects nothing."""
+    """Return whether every requirement of a term matches the node. An empty term selects nothing."""
     expressions, fields = term.match_expressions or (), term.match_fields or ()
     if not expressions and not fields:
         return False
@@ -100,12 +100,12 @@ def matches_node_term(term: NodeSelectorTerm, labels: Mapping[str, str] | None, 
 
 
 def matches_fields(fields: Iterable[SelectorRequirement], name: str) -> bool:
-    """Whether the requirements on fields match. Supported: `metadata.name` with `In` or `NotIn` and one value."""
+    """Return whether the requirements on fields match: `metadata.name` with `In` or `NotIn` and one value."""
     return all(field_holds(requirement, name) for requirement in fields)
 
 
 def field_holds(requirement: SelectorRequirement, name: str) -> bool:
-    """Whether one requirement on a field matches a node of this name. An invalid requirement never matches."""
+    """Return whether one requirement on a field matches a node of this name. An invalid requirement never matches."""
     values = requirement.values or []
     if requirement.key != NAME_FIELD or len(values) != 1 or requirement.operator not in {IN, NOT_IN}:
         return False

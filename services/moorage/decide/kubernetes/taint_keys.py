@@ -7,7 +7,7 @@ from typing import Final
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 OUT_OF_SERVICE: Final = "node.kubernetes.io/out-of-service"
-"""Put on a node by somebody who knows that it is shut down and that nothing runs on it."""
+"""Put on a node that is shut down, to declare that nothing runs on it."""
 MEMORY_PRESSURE: Final = "node.kubernetes.io/memory-pressure"
 DISK_PRESSURE: Final = "node.kubernetes.io/disk-pressure"
 PID_PRESSURE: Final = "node.kubernetes.io/pid-pressure"

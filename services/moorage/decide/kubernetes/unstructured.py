@@ -7,13 +7,13 @@ from typing import Any
 
 
 def part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of an object. Empty if it is absent or not a mapping."""
+    """Return a part of an object. Empty if it is absent or not a mapping."""
     found = document.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
 def at(value: Any, *path: str) -> Any:
-    """The value at a path of an object. None if a part of the path is missing."""
+    """Return the value at a path of an object. None if a part of the path is missing."""
     for name in path:
         if not isinstance(value, Mapping):
             return None
@@ -32,6 +32,6 @@ def namespace_of(document: Any) -> str:
 
 
 def as_label_selector(selector: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A selector as a label selector. Older kinds select by a plain map of labels instead."""
+    """Return a selector as a label selector. Older kinds select by a plain map of labels instead."""
     is_plain = all(isinstance(value, str) for value in selector.values())
     return {"matchLabels": selector} if selector and is_plain else selector

@@ -69,14 +69,14 @@ Verdict = EvictNow | EvictAt | Keep
 
 
 def taint_text(taint: Taint) -> str:
-    """The taint as `kubectl taint` writes it: `key=value:effect`, `key:effect` or `key`."""
+    """Return the taint as `kubectl taint` writes it: `key=value:effect`, `key:effect` or `key`."""
     value = f"={taint.value}" if taint.value else ""
     effect = f":{taint.effect}" if taint.effect or taint.value else ""
     return f"{taint.key}{value}{effect}"
 
 
 def deadline_of(pair: Tolerated, *, seen_at: datetime | None = None) -> datetime | None:
-    """When the tolerated time of a taint is over. None if it has no limit.
+    """Return when the tolerated time of a taint ends. None if it has no limit.
 
     The time counts from the taint's `timeAdded`, so neither a restart nor a late evaluation extends it. A limit after
     the year 9999 counts as no limit.
@@ -91,7 +91,7 @@ def deadline_of(pair: Tolerated, *, seen_at: datetime | None = None) -> datetime
     if start is None:
         raise ValueError(
             f"timeAdded: Required value: taint {taint_text(pair.taint)} is tolerated for {seconds} s, "
-            "and nothing says since when"
+            "since an unknown time"
         )
     try:
         return start + timedelta(seconds=max(seconds, 0))
@@ -115,7 +115,7 @@ def verdict(
     dialect: EffectRules = KUBERNETES,
     comparison: bool = True,
 ) -> Verdict:
-    """What the target's taints mean for work that runs there.
+    """Return the effect of the target's taints on work that runs there.
 
     Only taints with an evicting effect count. If one of them is untolerated, the work has to leave now. Otherwise the
     first toleration that matches a taint counts for it: zero or negative seconds mean now, positive seconds mean a

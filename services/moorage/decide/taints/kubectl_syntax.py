@@ -1,6 +1,6 @@
 """The syntax of `kubectl taint`: parsing its specs, and applying them to a target's taints.
 
-Error messages are those of kubectl, because people and scripts know them.
+Error messages are those of kubectl, because people and scripts expect them.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def apply_specs(
     overwrite: bool = False,
     added_at: datetime | None = None,
 ) -> TaintUpdate:
-    """Do to one target what `kubectl taint` does, including its refusals.
+    """Apply the effect of `kubectl taint` to one target, including its refusals.
 
     Args:
         target: the name of the target in messages, such as `node n1`.
@@ -181,7 +181,7 @@ def apply_specs(
 
     Raises:
         TaintSpecError: there are no specs; a taint is both added and removed; a taint that exists is added without
-            `overwrite`; or a taint that does not exist is removed.
+    `overwrite`; or a taint that does not exist is removed.
     """
     if not specs.add and not specs.remove:
         raise TaintSpecError("at least one taint update is required")

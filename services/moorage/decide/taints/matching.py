@@ -1,4 +1,4 @@
-"""Matches tolerations and taints (docs/domain.md, "Matching"). For many nodes at once, see `matrix`."""
+"""Matches tolerations and taints (docs/domain.md, "Matching"). For many nodes at once, use `node_taint_matrix`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _COMPARISONS: Final = (_GT, TolerationOperator.LT.value)
 
 
 def _compares(operator: str, taint_value: str, toleration_value: str) -> bool:
-    """Whether the taint's value is greater (`Gt`) or less (`Lt`) than the toleration's."""
+    """Return whether the taint's value is greater (`Gt`) or less (`Lt`) than the toleration's."""
     limit = canonical_int64(toleration_value)
     number = canonical_int64(taint_value)
     if limit is None or number is None:
@@ -24,7 +24,7 @@ def _compares(operator: str, taint_value: str, toleration_value: str) -> bool:
 
 
 def tolerates(toleration: Toleration, taint: Taint, *, comparison: bool = True, strict: bool = True) -> bool:
-    """Whether the toleration matches the taint.
+    """Return whether the toleration matches the taint.
 
     Args:
         toleration: the toleration. An empty effect matches every effect, an empty key every key, and an empty operator
@@ -53,7 +53,7 @@ def tolerates(toleration: Toleration, taint: Taint, *, comparison: bool = True, 
 def first_match(
     taint: Taint, tolerations: Iterable[Toleration], *, comparison: bool = True, strict: bool = True
 ) -> Toleration | None:
-    """The first toleration that matches the taint, which is the one that counts. None if none matches."""
+    """Return the first toleration that matches the taint, which is the one that counts. None if none matches."""
     for toleration in tolerations:
         if tolerates(toleration, taint, comparison=comparison, strict=strict):
             return toleration
@@ -68,7 +68,7 @@ def untolerated(
     comparison: bool = True,
     strict: bool = True,
 ) -> tuple[Taint, ...]:
-    """The taints with one of `effects` that no toleration matches, in their order."""
+    """Return the taints with one of `effects` that no toleration matches, in their order."""
     return tuple(
         taint
         for taint in taints
@@ -84,7 +84,7 @@ def fits(
     comparison: bool = True,
     strict: bool = True,
 ) -> bool:
-    """Whether every taint with a filtering effect is tolerated."""
+    """Return whether every taint with a filtering effect is tolerated."""
     return not untolerated(taints, tolerations, filtering, comparison=comparison, strict=strict)
 
 
@@ -96,7 +96,7 @@ def prefer_count(
     comparison: bool = True,
     strict: bool = True,
 ) -> int:
-    """The number of untolerated taints with a scoring effect. Fewer is better."""
+    """Return the number of untolerated taints with a scoring effect. Fewer is better."""
     return len(untolerated(taints, tolerations, scoring, comparison=comparison, strict=strict))
 
 

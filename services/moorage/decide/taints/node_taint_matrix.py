@@ -32,7 +32,7 @@ _TaintKey = tuple[str, str, str]
 
 
 def _bits_of(words: Words, count: int) -> npt.NDArray[np.bool_]:
-    """The first `count` bits as booleans."""
+    """Return the first `count` bits as booleans."""
     return np.unpackbits(words.astype("<u8", copy=False).view(np.uint8), count=count, bitorder="little").astype(
         np.bool_
     )
@@ -62,7 +62,7 @@ class _Plane:
         self.rows = grown
 
     def number_of(self, key: _TaintKey) -> int | None:
-        """The id of a taint. None if no node carries it."""
+        """Return the id of a taint. None if no node carries it."""
         return self._ids.get(key)
 
     def add(self, taint: Taint, slot: int) -> int:
@@ -76,7 +76,7 @@ class _Plane:
         return number
 
     def remove(self, number: int, slot: int) -> None:
-        """Remove taint `number` from the node in `slot`. A taint that no node carries any more is forgotten."""
+        """Remove taint `number` from the node in `slot`. A taint that no node carries is dropped."""
         self.rows[number, slot // _WORD] &= ~np.uint64(1 << (slot % _WORD))
         self._uses[number] -= 1
         taint = self._taints[number]
@@ -109,7 +109,7 @@ class _Plane:
         return number
 
     def _mask(self, toleration: Toleration) -> int:
-        """The ids of the taints that this toleration matches, as bits."""
+        """Return the ids of the taints that this toleration matches, as bits."""
         numbers: Iterable[int] = self._by_key.get(toleration.key, ()) if toleration.key else self._ids.values()
         mask = 0
         for number in numbers:
@@ -119,7 +119,7 @@ class _Plane:
         return mask
 
     def left_over(self, tolerations: Iterable[Toleration]) -> int:
-        """The ids of the taints that no toleration matches, as bits."""
+        """Return the ids of the taints that no toleration matches, as bits."""
         masks = self._masks
         tolerated = 0
         for toleration in tolerations:
@@ -133,14 +133,14 @@ class _Plane:
         return self.present & ~tolerated
 
     def rows_of(self, mask: int) -> Words:
-        """The rows of the ids in `mask`."""
+        """Return the rows of the ids in `mask`."""
         size = len(self._taints)
         packed = np.frombuffer(mask.to_bytes((size + 7) // 8, "little"), dtype=np.uint8)
         chosen: Words = self.rows[:size][np.unpackbits(packed, count=size, bitorder="little").astype(np.bool_)]
         return chosen
 
     def union(self, mask: int) -> Words:
-        """The nodes that carry any of the taints in `mask`."""
+        """Return the nodes that carry any of the taints in `mask`."""
         joined: Words = np.bitwise_or.reduce(self.rows_of(mask), axis=0)
         return joined
 
@@ -154,8 +154,8 @@ class TaintMatrix:
 
     Args:
         dialect: defines which effects filter and which score.
-        comparison: whether `Gt` and `Lt` are allowed; see `matching.tolerates`.
-        strict: see `matching.tolerates`.
+        comparison: whether `Gt` and `Lt` are allowed, as for `matching.tolerates`.
+        strict: as for `matching.tolerates`.
     """
 
     def __init__(self, dialect: EffectRules = KUBERNETES, *, comparison: bool = True, strict: bool = True) -> None:
@@ -179,7 +179,7 @@ class TaintMatrix:
         return len(self._names)
 
     def slot_of(self, name: str) -> int:
-        """The slot of a node.
+        """Return the slot of a node.
 
         Raises:
             KeyError: there is no such node.
@@ -245,21 +245,21 @@ class TaintMatrix:
         return slot
 
     def _width(self) -> int:
-        """The number of words in use. Rows are wider, to allow growth."""
+        """Return the number of words in use. Rows are wider, to allow growth."""
         return (len(self._names) + _WORD - 1) // _WORD
 
     def fits_words(self, tolerations: Iterable[Toleration]) -> Words:
-        """The nodes without an untolerated filtering taint, as a bitset over slots."""
+        """Return the nodes without an untolerated filtering taint, as a bitset over slots."""
         bad = self._filter.union(self._filter.left_over(tolerations))
         words: Words = (self._live & ~bad)[: self._width()]
         return words
 
     def fits(self, tolerations: Iterable[Toleration]) -> npt.NDArray[np.bool_]:
-        """The same as booleans, one for each slot. False for a free slot."""
+        """Return the same as booleans, one for each slot. False for a free slot."""
         return _bits_of(self.fits_words(tolerations), len(self._names))
 
     def prefer_counts(self, tolerations: Iterable[Toleration]) -> npt.NDArray[np.int64]:
-        """The number of untolerated scoring taints of the node in each slot."""
+        """Return the number of untolerated scoring taints of the node in each slot."""
         rows = self._score.rows_of(self._score.left_over(tolerations))
         bits = np.unpackbits(
             np.ascontiguousarray(rows.astype("<u8", copy=False)).view(np.uint8), axis=1, bitorder="little"
@@ -268,6 +268,6 @@ class TaintMatrix:
         return counts
 
     def names(self, words: Words) -> list[str]:
-        """The names of the nodes in a bitset, sorted."""
+        """Return the names of the nodes in a bitset, sorted."""
         chosen = np.flatnonzero(_bits_of(words, len(self._names)))
         return sorted(name for slot in chosen if (name := self._names[slot]) is not None)

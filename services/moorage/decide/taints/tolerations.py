@@ -34,7 +34,7 @@ class JudgedTaint:
     """Tolerations of the same key that do not match, each with the reason."""
 
     def __str__(self) -> str:
-        """The taint and how it is tolerated."""
+        """Return the taint and how it is tolerated."""
         taint = taint_text(self.taint)
         if self.toleration is None:
             near = f" ({'; '.join(self.near)})" if self.near else ""
@@ -46,7 +46,7 @@ class JudgedTaint:
 def judge_taints(
     taints: Iterable[Taint], tolerations: Sequence[Toleration], dialect: EffectRules, *, seen_at: datetime | None = None
 ) -> tuple[JudgedTaint, ...]:
-    """Each taint with the toleration that counts for it.
+    """Return each taint with the toleration that counts for it.
 
     Args:
         taints: the target's taints.
@@ -67,7 +67,7 @@ def judge_taints(
 
 
 def toleration_text(toleration: Toleration) -> str:
-    """A toleration on one line, as kubectl shows it: `key=value:Effect op=Exists for 300s`."""
+    """Return a toleration on one line, as kubectl shows it: `key=value:Effect op=Exists for 300s`."""
     text = toleration.key + (f"={toleration.value}" if toleration.value else "")
     if toleration.effect:
         text += f":{toleration.effect}"
@@ -78,14 +78,14 @@ def toleration_text(toleration: Toleration) -> str:
 
 
 def near_misses(taint: Taint, tolerations: Iterable[Toleration]) -> Iterable[str]:
-    """Tolerations of a taint's key that do not match it, each with the reason."""
+    """Yield the tolerations of a taint's key that do not match it, each with the reason."""
     for one in tolerations:
         if one.key != taint.key or tolerates(one, taint):
             continue
         if one.effect and one.effect != taint.effect:
             wrong = f"is for {one.effect} only"
         elif one.operator in {"Gt", "Lt"}:
-            wrong = f"asks for a value {'above' if one.operator == 'Gt' else 'below'} {one.value}"
+            wrong = f"requires a value {'above' if one.operator == 'Gt' else 'below'} {one.value}"
         else:
-            wrong = f"asks for the value {one.value!r}"
+            wrong = f"requires the value {one.value!r}"
         yield f"{{{toleration_text(one)}}} {wrong}"

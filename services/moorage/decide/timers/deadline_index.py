@@ -26,11 +26,11 @@ class DeadlineIndex(Generic[K]):
         self._heap: list[tuple[datetime, K]] = []
 
     def __len__(self) -> int:
-        """The number of deadlines."""
+        """Return the number of deadlines."""
         return len(self._at)
 
     def get(self, key: K) -> datetime | None:
-        """The deadline of a key. None if it has none."""
+        """Return the deadline of a key. None if it has none."""
         return self._at.get(key)
 
     def set(self, key: K, at: datetime) -> None:
@@ -48,14 +48,14 @@ class DeadlineIndex(Generic[K]):
         self._at.pop(key, None)
 
     def next(self) -> datetime | None:
-        """The earliest deadline. None if there is none."""
+        """Return the earliest deadline. None if there is none."""
         heap = self._heap
         while heap and self._at.get(heap[0][1]) != heap[0][0]:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
     def first(self) -> tuple[K, datetime] | None:
-        """The key with the earliest deadline, and the deadline. None if there is none."""
+        """Return the key with the earliest deadline, and the deadline. None if there is none."""
         at = self.next()
         return None if at is None else (self._heap[0][1], at)
 

@@ -47,8 +47,8 @@ class TimerTable:
     Records may arrive in any order and any number of times: a lower generation is ignored, and an equal one changes
     nothing.
 
-    The deadlines are a heap with lazy deletion. A timer itself says whether its entry still counts, so that taking a
-    timer out searches no table. Seconds as floats tell microseconds apart until the year 2242.
+    The deadlines are a heap with lazy deletion. A timer itself shows whether its entry still counts, so that taking a
+    timer out searches no table. Seconds as floats distinguish microseconds until the year 2242.
     """
 
     __slots__ = ("_deadlines", "_fired", "_timers", "_waiting")
@@ -56,7 +56,7 @@ class TimerTable:
     def __init__(self) -> None:
         self._timers: dict[str, Timer] = {}
         self._fired: dict[str, int] = {}
-        """The generations that have fired of timers that are not known."""
+        """The fired generations of timers without a record."""
 
         self._deadlines: list[tuple[float, str, Timer]] = []
         """A heap of seconds since the epoch, id and timer. Numbers are compared in half the time of instants."""
@@ -64,11 +64,11 @@ class TimerTable:
         self._waiting = 0
 
     def __len__(self) -> int:
-        """The number of known timers, including cancelled and fired ones."""
+        """Return the number of timers, including cancelled and fired ones."""
         return len(self._timers)
 
     def set(self, timer: Timer) -> bool:
-        """Set, move or cancel a timer. Returns False if its generation is not newer than the known one."""
+        """Set, move or cancel a timer. Return False if its generation is not newer than the last one."""
         known = self._timers.get(timer.id)
         if known is None:
             timer.fired = self._fired.pop(timer.id, 0) if self._fired else 0
@@ -123,7 +123,7 @@ class TimerTable:
         return taken
 
     def next_deadline(self) -> datetime | None:
-        """The earliest deadline that has not fired yet. None if there is none."""
+        """Return the earliest deadline that has not fired yet. None if there is none."""
         heap = self._deadlines
         while heap and not heap[0][2].waits:
             heappop(heap)

@@ -19,7 +19,7 @@ from aiokafka.errors import KafkaError
 from moorage.insight.copy.snapshot import SnapshotError
 from moorage.insight.copy.stack import RestlessError
 from moorage.insight.diff.question import SimulationError, SimulationQuestion, answer
-from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.process.logs import silenced
 from moorage.runtime.settings.process_settings import Settings
 
@@ -121,6 +121,6 @@ def _simulated(connection: Connection, settings: Settings, question: SimulationQ
     except (SnapshotError, RestlessError) as error:
         found = _Refused(str(error), is_wrong=False)
     except (KafkaError, OSError) as error:
-        found = _Refused(f"Kafka does not answer: {told(error, settings)}", is_wrong=False)
+        found = _Refused(f"Kafka does not answer: {describe(error, settings)}", is_wrong=False)
     connection.send(found)
     connection.close()

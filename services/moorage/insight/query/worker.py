@@ -26,7 +26,7 @@ from moorage.insight.explain.question import Question
 from moorage.insight.query import chain_index
 from moorage.insight.query.chain_index import YOUNG_SECONDS, ChainIndex, rounds_of, spans_of
 from moorage.insight.query.query_tables import NAME, ChainsNow, QueryTables
-from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.tables.global_tables import GlobalReader
 from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.kafka.tables.table_age import TableAge, tombstones_kept
@@ -250,7 +250,7 @@ class QueryWorker(TaskMember):
         except TimeoutError:
             raise NotReadyError(f"there was no answer within {_ANSWER_SECONDS:g} s") from None
         except (KafkaError, OSError, StartAfresh) as error:
-            raise NotReadyError(f"Kafka does not answer: {told(error, self._settings)}") from None
+            raise NotReadyError(f"Kafka does not answer: {describe(error, self._settings)}") from None
         finally:
             self._waiting -= 1
 
@@ -283,7 +283,7 @@ class QueryWorker(TaskMember):
                 metrics.RESTARTS.labels(NAME, "age").inc()
                 backoff = _BACKOFF_FIRST
             except (KafkaError, TimeoutError, OSError) as error:
-                _log.warning("query.reading_failed", error=told(error, self._settings))
+                _log.warning("query.reading_failed", error=describe(error, self._settings))
                 await asyncio.sleep(backoff)
                 backoff = min(backoff * 2, _BACKOFF_MAX)
 

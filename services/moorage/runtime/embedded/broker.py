@@ -54,7 +54,7 @@ class EmbeddedKafka:
         start_timeout: Seconds from the JVM's start until it must answer. The download of the jars is not included.
         stop_timeout: Seconds that the broker may take to stop in order before it is killed.
         detached: Whether the broker continues after this process has ended; `control.stop` stops it.
-        users: The users; None for a broker at which everybody on this machine may do everything.
+        users: The users; None for a broker that permits everything to every local user.
     """
 
     def __init__(
@@ -89,14 +89,14 @@ class EmbeddedKafka:
 
     @property
     def port(self) -> int:
-        """The clients' port. It is known after the first `start`."""
+        """The clients' port, available after the first `start`."""
         if self._port is None:
             raise RuntimeError("the embedded Kafka has no port before it is started")
         return self._port
 
     @property
     def bootstrap(self) -> str:
-        """The address for clients (`bootstrap.servers`). It is known after the first `start`; a restart keeps it."""
+        """The address for clients (`bootstrap.servers`), available after the first `start`; a restart keeps it."""
         return f"{_HOST}:{self.port}"
 
     @property
@@ -122,7 +122,7 @@ class EmbeddedKafka:
         """Start the broker and return when it answers clients. Does nothing when it is already running.
 
         Raises:
-            EmbeddedKafkaError: It could not be started. The message says why, and what to do.
+            EmbeddedKafkaError: It could not be started. The message states the reason and a remedy.
         """
         if self.running:
             return
@@ -152,7 +152,7 @@ class EmbeddedKafka:
         self._dir.remember(BrokerState(port=self.port, version=KAFKA_VERSION))
 
     async def kill(self) -> None:
-        """Kill the broker at once (SIGKILL), like a crash. Returns when it is gone."""
+        """Kill the broker at once (SIGKILL), like a crash. Returns when it has ended."""
         if self.running and self._pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
@@ -389,7 +389,7 @@ async def answers(bootstrap: str, *, patience: float = 5.0, client: Mapping[str,
         async with asyncio.timeout(patience):
             _, writer = await asyncio.open_connection(host, int(port))
             writer.close()
-    except OSError:  # a timeout is an OSError, too
+    except OSError:  # includes timeouts
         return False
     admin = AIOKafkaAdminClient(
         bootstrap_servers=bootstrap, request_timeout_ms=int(patience * 1000), **dict(client or {})

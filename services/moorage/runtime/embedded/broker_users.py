@@ -1,7 +1,7 @@
-"""The embedded broker with an authorizer: who is not allowed something by an ACL may not do it.
+"""The embedded broker with an authorizer: only operations that an ACL allows are permitted.
 
-Clients have users and passwords (SCRAM). The broker itself has a password of its own, with which it also speaks to
-itself, and with which the users are made after each start. All of it is on the loopback interface, so there is no TLS.
+Clients have users and passwords (SCRAM). The broker has a password of its own, for its connections to itself and for
+creating the users after each start. All of it is on the loopback interface, so there is no TLS.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class BrokerUsers:
         }
 
     async def make_users(self, bootstrap: str) -> None:
-        """Give the users their passwords. Those that they had no longer count. Returns when the broker knows them.
+        """Set the passwords of the users. Former ones no longer count. Returns when the broker has stored them.
 
         Raises:
             KafkaError: the broker does not answer, or refuses.
-            TimeoutError: it has not learnt of them in time.
+            TimeoutError: it has not stored them in time.
         """
         admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap, client_id="moorage-users", **self.client())
         try:

@@ -24,7 +24,7 @@ _NODE = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
 }
 
-# These settings suit a single small node wherever it runs. The tests use them for a container, too.
+# These settings suit a single small node wherever it runs. The tests also use them for a container.
 TUNING = {
     # Topics come from the table in moorage_schemas; a misspelt name must fail.
     "auto.create.topics.enable": "false",
@@ -47,9 +47,9 @@ TUNING = {
     # An abandoned transaction blocks readers until it is aborted, so check every second instead of every ten.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     # After a kill -9 the controller waits this long before it accepts the restarted broker, so a restart takes at least
-    # this long (default 9 s). When the broker hangs for longer, its controller takes the leader away from every
-    # partition for a moment, and Kafka 4.3.1 can lose the markers of transactions that end in that moment. Moorage
-    # repairs this (docs/decisions/0013). Other clients of this broker may wait for such a partition forever.
+    # this long (default 9 s). When the broker hangs for longer, its controller removes the leader of every partition
+    # for a moment. Kafka 4.3.1 can lose the markers of transactions that end in that moment. Moorage repairs this
+    # (docs/decisions/0013). Other clients of this broker may wait for such a partition forever.
     "broker.session.timeout.ms": "6000",
     "broker.heartbeat.interval.ms": "400",
     # A small machine: fewer threads, and a cleaner's buffer that fits the heap (default 128 MB).
@@ -58,7 +58,7 @@ TUNING = {
     "num.recovery.threads.per.data.dir": "2",
     "background.threads": "4",
     "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
-    # One thread compacts everything; it looks every five seconds for what is worth it (default 15).
+    # One thread compacts everything; it checks every five seconds for worthwhile work (default 15).
     "log.cleaner.threads": "1",
     "log.cleaner.backoff.ms": "5000",
     # Offsets and the states of transactions are written as often as the services commit, and only their last records
@@ -111,7 +111,7 @@ def broker_properties(*, port: int, controller_port: int, extra: dict[str, str])
 
 
 def _escape(text: str) -> str:
-    """Escape what a Java properties file would read as syntax (java.util.Properties.load)."""
+    """Escape the characters that a Java properties file would read as syntax (java.util.Properties.load)."""
     plain = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     return "".join(c if c.isascii() else f"\\u{ord(c):04x}" for c in plain)
 

@@ -17,11 +17,11 @@ _POLL = 0.05  # seconds
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerStatus:
-    """What is known about the broker of a data folder.
+    """The status of the broker of a data folder.
 
     Attributes:
         running: Whether its process exists.
-        state: What was stored at its last start; None when there was none.
+        state: The stored state of its last start; None without one.
     """
 
     running: bool
@@ -48,7 +48,7 @@ def status(data_dir: Path) -> BrokerStatus:
     return BrokerStatus(running=held and state is not None and state.pid != 0, state=state)
 
 
-async def stop(data_dir: Path, *, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 - the message states it, too
+async def stop(data_dir: Path, *, timeout: float = 30.0) -> bool:  # noqa: ASYNC109 - the message also states it
     """Stop the broker of this folder in order, whichever process started it.
 
     Args:
@@ -79,7 +79,7 @@ async def stop(data_dir: Path, *, timeout: float = 30.0) -> bool:  # noqa: ASYNC
         if time.monotonic() > deadline:
             raise EmbeddedKafkaError(
                 f"The embedded Kafka on {data_dir} did not stop.",
-                why=f"Its supervisor, the process {pid}, was told to stop {timeout:g} s ago.",
+                why=f"Its supervisor, the process {pid}, was requested to stop {timeout:g} s ago.",
                 action=f"Kill its processes: kill -9 {found.state.pid} {pid}",
                 log=folder.log_tail(),
             )

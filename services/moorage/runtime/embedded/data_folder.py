@@ -15,7 +15,7 @@ from moorage.runtime.settings.environment import state_folder
 def cache_dir() -> Path:
     """Return the folder for files that can be downloaded or made again: jars, and files derived from them."""
     value = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG specification says to ignore relative paths.
+    # The XDG specification requires that relative paths are ignored.
     base = Path(value) if value and Path(value).is_absolute() else Path.home() / ".cache"
     return base / "moorage"
 
@@ -26,12 +26,12 @@ def default_data_dir() -> Path:
 
 
 class EmbeddedKafkaError(RuntimeError):
-    """The embedded Kafka could not do what was requested.
+    """The embedded Kafka could not do the requested operation.
 
     Attributes:
-        what: What failed, in one sentence.
-        why: The reason, as far as it is known.
-        action: What to do about it.
+        what: The failure, in one sentence.
+        why: The reason, if found.
+        action: The remedy.
         log: The last lines of the broker's own log; empty when it never ran.
     """
 
@@ -55,7 +55,7 @@ _TAIL_BYTES = 20_000
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerState:
-    """What is known about the broker of a data folder, running or not.
+    """The stored state of the broker of a data folder, running or not.
 
     Attributes:
         port: The clients' port on 127.0.0.1. The next start tries it again.
@@ -94,7 +94,7 @@ class DataDir:
         """Lock the folder. Return None when a broker holds it.
 
         Returns:
-            An open file. The lock lasts until the last process that has the file open, such as the JVM, is gone.
+            An open file. The lock lasts until the last process that has the file open, such as the JVM, has ended.
         """
         return shared_files.lock(self._lock_file)
 
@@ -103,7 +103,7 @@ class DataDir:
         return shared_files.is_locked(self._lock_file)
 
     def state(self) -> BrokerState | None:
-        """Return the state that was stored last; None when there is none, or when it cannot be read."""
+        """Return the last stored state; None when there is none, or when it cannot be read."""
         try:
             return BrokerState(**json.loads(self._state_file.read_bytes()))
         except (OSError, ValueError, TypeError):
@@ -121,10 +121,10 @@ class DataDir:
             return 0
 
     def log_tail(self, *, since: int = 0, lines: int = 15) -> str:
-        """Return the last lines of the broker's log and of what the JVM itself printed.
+        """Return the last lines of the broker's log and of the JVM's own output.
 
         Args:
-            since: Where this run began in the log, in bytes.
+            since: The beginning of this run in the log, in bytes.
             lines: The maximum number of lines of each.
         """
         parts = [_tail(self.log_file, since)[-lines:], _tail(self.console_file, 0)[-lines:]]
@@ -135,7 +135,7 @@ def _tail(file: Path, since: int) -> list[str]:
     try:
         with file.open("rb") as opened:
             size = opened.seek(0, os.SEEK_END)
-            begin = since if since <= size else 0  # the log was rolled over in the meantime
+            begin = since if since <= size else 0  # the log was rolled in the meantime
             opened.seek(max(begin, size - _TAIL_BYTES))
             return opened.read().decode(errors="replace").splitlines()
     except OSError:

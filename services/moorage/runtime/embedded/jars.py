@@ -70,7 +70,7 @@ class JarProgress:
 
     @contextlib.contextmanager
     def step(self, what: str) -> Iterator[None]:
-        """Show one step that takes a while, for the duration of the block."""
+        """Show one slow step, for the duration of the block."""
         text = f"{self._title}: {what}"
         if self._console.is_terminal:
             with self._console.status(text):
@@ -80,9 +80,9 @@ class JarProgress:
             yield
 
     def begin(self, total: int) -> None:
-        """Set the number of jars, when it is known."""
+        """Set the number of jars, once determined."""
         self._total = total
-        self._tell()
+        self._show()
 
     def finished(self) -> None:
         """Count one more jar as complete."""
@@ -90,7 +90,7 @@ class JarProgress:
             self._done += 1
             done = self._done
         if self._bar is not None or done % 10 == 0 or done == self._total:
-            self._tell()
+            self._show()
 
     @contextlib.contextmanager
     def download(self, _name: str, size: int) -> Iterator[Callable[[int], None]]:
@@ -104,7 +104,7 @@ class JarProgress:
             bar.update(self._task, total=self._bytes)
         yield lambda count: bar.advance(self._task, count)
 
-    def _tell(self) -> None:
+    def _show(self) -> None:
         text = f"{self._title}: {self._done} of {self._total} jars"
         if self._bar is not None:
             self._bar.update(self._task, description=text)
@@ -140,7 +140,7 @@ class Distribution:
 
     def command(self, *, heap_mb: int) -> list[str]:
         """Return the command that starts a broker in the folder with its configuration."""
-        # Only a JVM that knows these options has written a cache. If a part does not fit, the JVM warns and continues.
+        # Only a JVM with these options has written a cache. If a part does not fit, the JVM warns and continues.
         cache = [f"-XX:AOTCache={self.cache}", "-Xlog:aot*=error"] if self.cache else []
         flags = [*config.jvm_flags(heap_mb=heap_mb), *cache]
         return [str(self.java), *flags, "-cp", self.class_path, "kafka.Kafka", config.PROPERTIES_FILE]
@@ -210,7 +210,7 @@ def _warmed(home: Path, ready: Distribution, stop: threading.Event) -> Distribut
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                return ready  # another process is creating it, and there is no reason to wait
+                return ready  # another process is creating it, and waiting is unnecessary
             if not cache.exists():
                 with JarProgress(f"Kafka {KAFKA_VERSION}").step("preparing fast starts, once"):
                     command = [str(ready.java), "-cp", ready.class_path]
@@ -221,7 +221,7 @@ def _warmed(home: Path, ready: Distribution, stop: threading.Event) -> Distribut
 
 
 def _remembered(home: Path, program: Path) -> Distribution | None:
-    """Return what an earlier run has stored, if all of it still exists."""
+    """Return the stored result of an earlier run, if all of it still exists."""
     try:
         memory = json.loads((home / "classpath.json").read_bytes())
         checkpoint = (home / "bootstrap.checkpoint").read_bytes()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
-_CHECK_EVERY = 1.0  # seconds; a forked copy of the owner may hold the pipe open, so the owner's pid is checked, too
+_CHECK_EVERY = 1.0  # seconds; a forked copy of the owner may hold the pipe open, so the owner's pid is also checked
 
 
 def _die_with_parent() -> Callable[[], None] | None:

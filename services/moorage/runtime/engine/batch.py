@@ -1,4 +1,4 @@
-"""Decides what is written for a batch of records. Leaves out malformed records, and those that make a service fail."""
+"""Decides on a batch of records. Leaves out malformed records, and those that make a service fail."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ S = TypeVar("S")
 
 
 _SLICE = 25
-"""The number of records after which other tasks run at first: the transaction in flight, and the owners of other
-partitions."""
+"""The number of records after which other tasks run at first: the transaction in flight, and other partitions."""
 
 _LARGEST_SLICE = 50
 """The number of records after which they run at the latest, however little time each takes."""
@@ -42,7 +41,7 @@ soon."""
 
 @dataclass(slots=True)
 class BatchDecision:
-    """What one transaction will hold."""
+    """The content of one transaction."""
 
     now: datetime
     number: int = -1
@@ -126,10 +125,10 @@ class BatchProcessor(Generic[S]):
         """Whether records take so little time that slices have not become smaller."""
         return self._slice >= _SLICE
 
-    def process(  # noqa: C901 - one loop that tells the kinds of records apart
+    def process(  # noqa: C901 - one loop that distinguishes the kinds of records
         self, state: S, records: Sequence[tuple[Topic, Any]], decision: BatchDecision, *, catching_up: bool = False
     ) -> Steps[None]:
-        """Decide on records, in order, until the transaction is large enough. The rest goes to `decision.left`.
+        """Decide on records, in order, until the transaction is large enough. The rest becomes `decision.left`.
 
         Raises:
             StartAfresh: the service failed on several records at once, and nothing of them may be written.
@@ -168,7 +167,7 @@ class BatchProcessor(Generic[S]):
         yield from self._process(state, run, decision, catching_up=catching_up)
 
     def add(self, decision: BatchDecision, emits: Sequence[Emit]) -> None:
-        """Add what the service emits when it is woken, or when it reconciles.
+        """Add the records that the service emits when it is woken, or when it reconciles.
 
         Raises:
             EncodeError: an event cannot be written.
@@ -308,7 +307,7 @@ class BatchProcessor(Generic[S]):
     def _strayed(self, emit: Emit) -> EncodeError:
         """Return the error of a state record that belongs to another partition."""
         return EncodeError(
-            f"{emit.topic.short} {emit.key}: invalid value {emit.partition_key!r}: state must stay in its owner's "
+            f"{emit.topic.short} {emit.key}: invalid value {emit.partition_key!r}: state must stay in its task's "
             f"partition {self._partition}, but this key belongs to partition "
             f"{partition_of(emit.partition_key, self._partitions)}"
         )

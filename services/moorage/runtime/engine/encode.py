@@ -34,7 +34,7 @@ _SUBJECT = 6  # its place among the headers
 
 
 class _Place(NamedTuple):
-    """What all records of one topic have in common."""
+    """The common part of all records of one topic."""
 
     of: Topic | None
     topic: str
@@ -70,7 +70,7 @@ class Encoder:
         """Return the records of a decision.
 
         Args:
-            decision: what is written.
+            decision: the decision to write.
             positions: the next offset of every source, by short name, on which the state rests after the decision.
         """
         if not decision.emits:
@@ -117,10 +117,10 @@ class Encoder:
             partition = decision.partition if known else partition_of(emit.partition_key, self._partitions)
             records.append(Outgoing(place.topic, partition, raw_key, value, headers))
         if log.is_enabled_for(logging.DEBUG):
-            self._tell(decision, records)
+            self._log_events(decision, records)
         return records
 
-    def _tell(self, decision: BatchDecision, records: Sequence[Outgoing]) -> None:
+    def _log_events(self, decision: BatchDecision, records: Sequence[Outgoing]) -> None:
         """Log every event of a decision with its id, its correlation id and its subject."""
         for (emit, _), record in zip(decision.emits, records, strict=True):
             with bound_to(emit.cause, emit.partition_key, service=self._name):
@@ -151,13 +151,16 @@ class Encoder:
             metrics.EMITTED.labels(self._name, topic.short).inc(len(written))
             if topic is EVICTIONS:
                 for emit in written:
-                    if isinstance(emit.content, EvictionDecided) and (said := emit.content.escalation) is not None:
-                        metrics.ESCALATIONS.labels(self._name, _REASONS.get(said.reason, "other")).inc()
+                    if (
+                        isinstance(emit.content, EvictionDecided)
+                        and (escalation := emit.content.escalation) is not None
+                    ):
+                        metrics.ESCALATIONS.labels(self._name, _REASONS.get(escalation.reason, "other")).inc()
             if topic.short in _DECIDED:
                 since = [found for emit in written if (found := getattr(emit.event, "report_time", None)) is not None]
                 metrics.DECISION_SECONDS.observe(_seconds(since, decision.now), self._name, topic.short)
             elif topic is TIMER_FIRED:
-                # What has caused such a record is that the time of a deadline came.
+                # The cause of such a record is the time of a deadline.
                 since = [emit.cause.time for emit in written if emit.cause.time is not None]
                 metrics.TIMER_LATENESS.observe(_seconds(since, decision.now), self._name)
 
@@ -188,13 +191,13 @@ def _seconds(since: Iterable[datetime], now: datetime) -> list[float]:
 def with_steps(
     book: TaskBook, decision: BatchDecision, records: list[Outgoing], parts: Sequence[Part], settings: Settings
 ) -> list[Outgoing]:
-    """Return the records of a transaction, with the steps that a replay needs to make them again.
+    """Return the records of a transaction, with the steps that a replay needs to repeat them.
 
     Args:
         book: the book of the engine that decided.
-        decision: what is written.
+        decision: the decision to write.
         records: the records that the decision is encoded to.
-        parts: the steps that no owner has written.
+        parts: the steps that no task has written.
         settings: the settings, for the topics' prefix.
     """
     if records and decision.number >= 0:

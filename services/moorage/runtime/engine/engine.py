@@ -83,26 +83,26 @@ class EngineRules:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """What is written in one transaction."""
+    """The content of one transaction."""
 
     decision: BatchDecision
     offsets: dict[Topic, int]
     """The offsets that are committed with it; empty when they may follow later."""
 
     positions: dict[Topic, int]
-    """The next offset of every source: what the state rests on after the transaction."""
+    """The next offset of every source, on which the state rests after the transaction."""
 
 
 class PartitionEngine(Generic[S]):
-    """Decides for one partition. It does no I/O, and gets the time as an argument.
+    """Decides for one partition. It does no I/O, and takes the time as an argument.
 
     Args:
         service: the service that decides.
         partition: the partition.
         rules: the settings.
-        form: how records are read and written.
-        seconds: a clock that measures how long a slice of records takes.
-        book: records, or in a replay supplies, what does not follow from the records.
+        form: the format of records.
+        seconds: a clock that measures the duration of a slice of records.
+        book: records the facts that do not follow from the records, or supplies them in a replay.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class PartitionEngine(Generic[S]):
         """The state; it exists after `restore`.
 
         Raises:
-            RuntimeError: there is none.
+            RuntimeError: it does not exist yet.
         """
         return self._known.state
 
@@ -206,12 +206,12 @@ class PartitionEngine(Generic[S]):
         return self._positions.get(topic)
 
     def progress_of(self, upstream: Upstream, below: int = 0) -> Mapping[str, int]:
-        """Return how far an upstream service had come with each of its topics when it last wrote; by short name.
+        """Return how far an upstream service had read each of its topics when it last wrote; by short name.
 
         Args:
-            upstream: the service, and what it writes.
+            upstream: the service, and its topics.
             below: the service's records below this offset count as soon as they are offered, because they are decided
-                on before the result is used. Later records count only once they are decided on.
+        on before the result is used. Later records count only once they are decided on.
         """
         record = next(
             (queued for topic, queued in reversed(self._queue) if topic is upstream.via and queued.offset < below),
@@ -235,8 +235,8 @@ class PartitionEngine(Generic[S]):
             committed: the group's committed offset of each source; None where none was ever committed.
             view: the service's global view, read to its end.
             no_later: positions after which the engine must not begin, even if the state rests on later ones. Some
-                decisions of an earlier owner on the records from there on were lost.
-            ready: what a standby has read. The engine continues from there where it can.
+        decisions of an earlier task on the records from there on were lost.
+            ready: the tables of a standby. The engine continues from there where it can.
         """
         self.forget()
         if ready is not None:
@@ -268,8 +268,8 @@ class PartitionEngine(Generic[S]):
         starts = _later(starts, tables.carried, no_later)
         yield from tables.read_sources(starts)
         self._positions = dict(starts)
-        # Only what Kafka has. Offsets that a state record carries are committed soon, because compaction may remove
-        # that record.
+        # Only the offsets in Kafka. Offsets that a state record carries are committed soon, because compaction may
+        # remove it.
         self._committed = {
             topic: bounds.begin[topic] if offset is None else offset for topic, offset in committed.items()
         }
@@ -342,9 +342,9 @@ class PartitionEngine(Generic[S]):
         return [queue.popleft() for _ in range(limit)]
 
     def _oldest(self, limit: int) -> list[tuple[Topic, Any]]:
-        """Return the waiting records of the tables, in the order in which they were written, as far as it is known.
+        """Return the waiting records of the tables, oldest first where the order is certain.
 
-        Which topic is read first is random. If the grant for a node's taint were read before the report that the node
+        The reading order of topics is random. If the grant for a node's taint were read before the report that the node
         is ready again, the node would get the taint for a moment. So no record is taken while an older one may still
         arrive. The exception is a backlog so large that it would stop fetching.
         """
@@ -388,7 +388,7 @@ class PartitionEngine(Generic[S]):
             self._reconcile_at = now + interval * (0.5 + share / 2)
 
     def decide(self, now: datetime) -> Steps[BatchDecision]:
-        """Decide on the records that were offered, and on what has come due.
+        """Decide on the offered records, and on due work.
 
         Raises:
             StartAfresh: the service failed, and nothing of this decision may be written.
@@ -428,10 +428,10 @@ class PartitionEngine(Generic[S]):
         return decision
 
     def _begin_deciding(self) -> Steps[bool]:
-        """Read the global topics to what is committed now, once, before anything is decided on the whole state.
+        """Read the global topics to their committed end, once, before the first decision on the whole state.
 
-        The restored state rests on everything that the previous owner had read. The view of this process may be older.
-        A node that the view does not know yet would count as deleted, and the work on it would be evicted.
+        The restored state rests on everything that the previous task had read, and the view of this process may be
+        older. A node missing in the view would count as deleted, and the work on it would be evicted.
 
         While the engine catches up, it may decide on single records. They need only the configuration. Returns whether
         this may have taken time.
@@ -448,10 +448,10 @@ class PartitionEngine(Generic[S]):
         return waited
 
     def reconcile(self, decision: BatchDecision) -> None:
-        """Make the service recompute a portion of the desired state. What it writes becomes part of the decision.
+        """Make the service recompute a portion of the desired state, and add its output to the decision.
 
-        What was due anyway is done first. Otherwise the reconciler would do it, and it would count as a repair, though
-        nothing was wrong. If more is due than is done at once, what the reconciler writes counts as none.
+        Due work is done first. Otherwise it would count as a repair, though nothing was wrong. If more is due than one
+        call does, the reconciler's output does not count as a repair.
         """
         service, state = self.service, self._known.state
         self._batches.add(decision, service.wake(state, decision.now))
@@ -501,7 +501,7 @@ class PartitionEngine(Generic[S]):
             self.poked = True
 
     def _wake(self, decision: BatchDecision) -> Steps[None]:
-        """Do what is due, including the reconciler's round, once everything that it needs has been read."""
+        """Do the due work, including the reconciler's round, once everything that it needs has been read."""
         service, now = self.service, decision.now
         due = service.next_wake(self._known.state)
         self.poked = self._book.flag(Flag.POKED, self.poked)
@@ -513,7 +513,7 @@ class PartitionEngine(Generic[S]):
             return
         needs = service.needs(self._known.state, now)
         if needs is not None and not (yield from self._refresh(needs, decision)):
-            self.poked = True  # what could not be read now is read with the next decision
+            self.poked = True  # the rest is read with the next decision
             return
         self.poked = False
         try:

@@ -1,22 +1,21 @@
 """Records the steps of an engine that do not follow from the records alone, so that a replay can repeat them.
 
-The records show what was decided. They do not show when it was decided, on how many records of each topic, and in which
-order records of several topics, of followed topics and of the global view were read in between. A `Journal` notes this,
-entry by entry, in the order in which it happened. Its owners write the entries together with their decisions: entries
-that are not written yet go into the next transaction with output, of any owner. Until then they wait in memory, which
-is safe, because nothing that was written rests on them. When there are many, they are written without other output. In
-a service with a global view, which all partitions of a process share, each process has one journal. In any other
-service each owner has its own.
+The records show the decisions. They do not show the time of a decision, the number of records of each topic that it
+rests on, or the order in which sources, followed topics and the global view were read in between. A `Journal` notes
+this, entry by entry, in its order. Tasks write the entries together with their decisions: unwritten entries become part
+of the next transaction with output, of any task. Until then they wait in memory, which is safe, because nothing that
+was written rests on them. Many of them are written without other output. In a service with a global view, which all
+partitions of a process share, each process has one journal. In any other service each task has its own.
 
-The entries are lists, to keep them small and fast: every record that is read is noted here. k is the number of an
-owner, t the number of a topic (its index in `topics` of the first entry), and p a partition. Offsets are written as the
+The entries are lists, to keep them small and fast: every record that is read is noted here. k is the number of a
+task, t the number of a topic (its index in `topics` of the first entry), and p a partition. Offsets are written as the
 first offset, the number of consecutive records from there, the number of offsets that are left out, the number of
 consecutive records after them, and so on:
 
     {"service", "partitions", "topics", "settings"}     the first entry of every journal
     ["v", t, p, offsets…]     the view folded in records
     ["V"]                     the view was read to its end
-    ["o", k, p]               an owner with a new engine
+    ["o", k, p]               a task with a new engine
     ["r", k, p, [committed…], tokens…]     it restores; None for a source without a committed offset. Where the
                                            position to begin at is limited, the limits follow, one for each source
     ["s", k, [t, end, count, …]]     before it restores: a standby has folded in the records of these tables below these
@@ -134,14 +133,14 @@ Taken = Sequence[tuple[Topic, Any]]
 
 
 class Book(Protocol):
-    """The source of what does not follow from the records. A live engine finds and notes it; a replay supplies it."""
+    """Facts that do not follow from the records. A live engine finds and notes them; a replay supplies them."""
 
     @property
     def heavy(self) -> bool:
         """Whether steps are to be written even without other output."""
 
     def stood_by(self, contents: Mapping[Topic, tuple[int, int]]) -> None:
-        """Note what a standby has read: for each table, the offset below which, and the number of records."""
+        """Note the tables of a standby: for each, the offset below which it has read, and the number of records."""
 
     def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
         """Note that a restore begins."""
@@ -200,15 +199,15 @@ class NoBook:
         return take()
 
     def flag(self, flag: Flag, found: bool) -> bool:  # noqa: ARG002, FBT001 - the signature is Book's
-        """Return what was found."""
+        """Return the finding."""
         return found
 
     def slice(self, before: int, found: int) -> int:  # noqa: ARG002 - the signature is Book's
-        """Return what was found."""
+        """Return the finding."""
         return found
 
     def passed(self, found: Mapping[Topic, int]) -> Mapping[Topic, int]:
-        """Return what was found."""
+        """Return the finding."""
         return found
 
 
@@ -223,7 +222,7 @@ class Part:
 
 
 class Journal:
-    """The steps of one process, or of one owner.
+    """The steps of one process, or of one task.
 
     Args:
         run: the journal's name, different from every other.
@@ -245,9 +244,9 @@ class Journal:
         self._entries: list[Any] = [head]
         self._first = 0
         self._weight = 0
-        self._owners = 0
+        self._engines = 0
         self._back: list[Part] = []
-        self._over = False
+        self._closed = False
 
     @property
     def heavy(self) -> bool:
@@ -256,13 +255,13 @@ class Journal:
 
     @property
     def waiting(self) -> bool:
-        """Whether there are steps that no owner has written."""
+        """Whether steps exist that no task has written."""
         return bool(self._entries or self._back)
 
     def book(self, partition: int) -> TaskBook:
         """Return the book of a new engine of a partition."""
-        number = self._owners
-        self._owners += 1
+        number = self._engines
+        self._engines += 1
         self.note(["o", number, partition])
         return TaskBook(self, number, partition, self._topics)
 
@@ -278,7 +277,7 @@ class Journal:
 
     def note(self, entry: list[Any]) -> None:
         """Add an entry."""
-        if self._over:
+        if self._closed:
             return
         self._entries.append(entry)
         self.weigh(len(entry) + _ENTRY)
@@ -296,7 +295,7 @@ class Journal:
     @property
     def number(self) -> int:
         """The number of the latest entry; -1 when the journal was given up."""
-        return -1 if self._over else self._first + len(self._entries) - 1
+        return -1 if self._closed else self._first + len(self._entries) - 1
 
     def take(self) -> list[Part]:
         """Return the entries to write now. If they are not written, they must be returned with `give_back`."""
@@ -310,14 +309,14 @@ class Journal:
 
     def give_back(self, parts: Sequence[Part]) -> None:
         """Take back entries that may not have been written. They are written again, under the same numbers."""
-        if self._over:
+        if self._closed:
             return
         self._back += parts
         self.weigh(sum(len(entry) + _ENTRY for part in parts for entry in part.entries))
 
     def _give_up(self) -> None:
         """Stop noting. A replay detects that steps are missing, and reports it."""
-        self._over = True
+        self._closed = True
         self._entries, self._back, self._weight = [], [], 0
         metrics.JOURNALS_GIVEN_UP.labels(self.service).inc()
         log.warning("journal.given_up", service=self.service, run=self.run)
@@ -351,7 +350,7 @@ class TaskBook:
         return self.journal.heavy
 
     def stood_by(self, contents: Mapping[Topic, tuple[int, int]]) -> None:
-        """Note what a standby has read: for each table, the offset below which, and the number of records."""
+        """Note the tables of a standby: for each, the offset below which it has read, and the number of records."""
         flat: list[int] = []
         for topic, (end, count) in contents.items():
             flat += (self._topics[topic.short], end, count)
@@ -491,7 +490,7 @@ def texts(parts: Iterable[Part]) -> list[tuple[int, str]]:
 
 
 def steps_of(text: str) -> list[list[Any]]:
-    """Decode what `texts` has written: lists of [number of the first entry, entries].
+    """Decode the output of `texts`: lists of [number of the first entry, entries].
 
     Raises:
         ValueError: the text is not in that form.
@@ -539,7 +538,7 @@ def _fresh(request: Refresh, answer: Any) -> list[Any]:
 
 
 class Journals:
-    """The journals of one process: one for all its owners when they share a view, otherwise one for each.
+    """The journals of one process: one for all its tasks when they share a view, otherwise one for each.
 
     Args:
         name: the name of the process, different from every other.

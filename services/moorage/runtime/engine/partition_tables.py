@@ -1,6 +1,6 @@
-"""The state of one partition as its tables give it, on its owner and on standbys, and the progress of each table.
+"""The state of one partition as its tables give it, in its task and in standbys, and the progress of each table.
 
-An owner reads the tables when it starts. A standby reads them before, and hands them over; the owner then only reads
+A task reads the tables when it starts. A standby reads them before, and hands them to the task, which then only reads
 the rest.
 """
 
@@ -86,8 +86,8 @@ class PartitionTables(Generic[S]):
     def continues(self, bounds: Bounded, limits: Mapping[Topic, int]) -> bool:
         """Return whether a read may continue from these tables, instead of beginning with empty ones.
 
-        It may not when they include source records that are to be processed again, when records were deleted that they
-        have not read, or when the topic has lost records that they include.
+        It may not when they include source records that are to be processed again, or when unread records were deleted.
+        Nor may it when the topic has lost records that they include.
 
         Args:
             bounds: the answer to `bounds`.
@@ -172,10 +172,10 @@ class PartitionTables(Generic[S]):
 
 
 class Standby(Generic[S]):
-    """Follows the owner of a partition. It does no I/O, and decides nothing.
+    """Follows the task of a partition. It does no I/O, and decides nothing.
 
-    A record of a source counts for the owner once it is processed: until then decisions rest on the state without it,
-    and a new owner must process it. So records of sources are held back until the owner has committed offsets beyond
+    A record of a source counts for the task once it is processed: until then decisions rest on the state without it,
+    and a new task must process it. So records of sources are held back until the task has committed offsets beyond
     them, or has written a state record that rests on them. Records of all other tables are folded in at once.
 
     Args:
@@ -203,7 +203,7 @@ class Standby(Generic[S]):
         self._fold_counted()
 
     def processed(self, committed: Mapping[Topic, int]) -> None:
-        """Note the committed offsets of the sources, as far as there are any."""
+        """Note the committed offsets of the sources that have any."""
         for topic, offset in committed.items():
             self._processed[topic.short] = max(offset, self._processed.get(topic.short, 0))
         self._fold_counted()
@@ -217,7 +217,7 @@ class Standby(Generic[S]):
         return len(self._held[topic]) <= self._most // 2
 
     def _fold_counted(self) -> None:
-        """Fold in the held records that the owner has processed."""
+        """Fold in the held records that the task has processed."""
         carried = self.tables.carried
         for topic, held in self._held.items():
             end = max(self._processed.get(topic.short, 0), carried.get(topic.short, 0))

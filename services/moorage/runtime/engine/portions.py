@@ -11,27 +11,28 @@ RECORDS: Final = 1000
 
 FIRINGS: Final = 5000
 """The number of timers that fire in one call. Each takes about ten microseconds, so a call stays below a tenth of a
-second, and transactions of this size are written twice as fast as those of a thousand records."""
+second. Transactions of this size are written twice as fast as those of a thousand records.
+"""
 
 CHECKS: Final = 1000
 """The maximum number of keys to check in one call: tens of milliseconds, during which nothing else runs."""
 
 
 class PendingChecks:
-    """Keys that are checked one after another, over as many calls as it takes.
+    """Keys that are checked one after another, over several calls.
 
-    A key is checked with the state of the moment at which its turn comes.
+    A key is checked with the state at its turn.
     """
 
     def __init__(self) -> None:
         self._left: OrderedDict[str, None] = OrderedDict()  # a dict finds its first key slowly once many are removed
 
     def __bool__(self) -> bool:
-        """Whether any key is left to check."""
+        """Return whether any key is left to check."""
         return bool(self._left)
 
     def __contains__(self, key: str) -> bool:
-        """Whether a key is left to check."""
+        """Return whether a key is left to check."""
         return key in self._left
 
     def begin(self, keys: Iterable[str]) -> None:

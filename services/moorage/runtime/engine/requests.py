@@ -1,4 +1,4 @@
-"""The requests that the engine makes to its driver. Each docstring says what is sent back."""
+"""The requests that the engine makes to its driver. Each docstring states the answer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Bounded:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Announce what the restore will read, as far as is known, so that it is fetched together. Sends back nothing."""
+    """Announce the expected reads of the restore, so that they are fetched together. There is no answer."""
 
     spans: tuple[Span, ...]
 

@@ -28,7 +28,7 @@ class GatewayIdentities:
 
     @classmethod
     def in_state(cls, state: Path) -> GatewayIdentities:
-        """Those in a state folder."""
+        """Return those in a state folder."""
         return cls(state / _FOLDER)
 
     @property
@@ -48,7 +48,7 @@ class GatewayIdentities:
 
     @property
     def authority(self) -> Path:
-        """What clients of the gateway trust, if it serves HTTPS."""
+        """The authority that clients of the gateway trust, if it serves HTTPS."""
         return self.folder / "ca.crt"
 
     def server_certificate(self, names: Sequence[str] = ()) -> tuple[Path, Path]:
@@ -68,7 +68,7 @@ class GatewayIdentities:
         return local.server_certificate, local.server_key
 
     def ensure(self) -> None:
-        """Make what is missing. Only this user can read the folder and the files. What is there stays.
+        """Create the missing files. Only this user can read the folder and the files. Existing files stay.
 
         Raises:
             OSError: the folder or a file cannot be read or written.
@@ -83,7 +83,7 @@ class GatewayIdentities:
             write_whole(self.signing_key, _key(), mode=0o600)
 
     def _token(self) -> str:
-        """The administrator's token. If its file is lost, there is another one from now on."""
+        """Return the administrator's token. If its file is lost, there is another one from now on."""
         if self.admin_token.exists():
             return self.admin_token.read_text("ascii").strip()
         token = secrets.token_urlsafe(_BYTES)
@@ -106,7 +106,7 @@ def _key() -> bytes:
 
 
 def derived_key(key_file: str, purpose: bytes) -> bytes:
-    """Return the key for a purpose. That of another purpose says nothing about it.
+    """Return the key for a purpose. Keys of different purposes reveal nothing about each other.
 
     Args:
         key_file: the signing key.

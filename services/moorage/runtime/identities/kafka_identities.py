@@ -11,10 +11,10 @@ from typing import Final
 from moorage.runtime.process.shared_files import write_whole
 
 USERS: Final = "moorage-"
-"""What the users' names begin with."""
+"""The prefix of the users' names."""
 
 ADMIN: Final = "admin"
-"""The superuser of the brokers. Only what starts the broker uses it."""
+"""The superuser of the brokers. Only the program that starts the broker uses it."""
 
 BROKER: Final = "broker"
 """The brokers themselves."""
@@ -34,12 +34,12 @@ def password_file(folder: Path, role: str) -> Path:
 
 
 def ensure(folder: Path, roles: Iterable[str], *, mode: int = 0o600) -> dict[str, str]:
-    """Make the passwords that are missing. Only this user can enter the folder.
+    """Create the missing passwords. Only this user can enter the folder.
 
     Args:
         folder: the folder of the passwords.
         roles: the roles that need one.
-        mode: who else may read the files if they are put elsewhere, such as into a container.
+        mode: the permissions of the files for other places, such as a container.
 
     Returns:
         The password of each role.
@@ -65,15 +65,15 @@ def _password(file: Path, mode: int) -> str:
 
 
 def login_file(folder: Path) -> Path:
-    """Return the file with which brokers of their own know the first users, and their own."""
+    """Return the login file of separate brokers, with their own user and the first users."""
     return folder / "kafka.jaas"
 
 
 def write_login(folder: Path, passwords: Mapping[str, str], *, mode: int = 0o600) -> None:
     """Write the login configuration (JAAS) of brokers that are not started by Moorage.
 
-    On the listeners `setup` and `controller` it knows two users with a password as it is (PLAIN): the brokers' own, and
-    the administrator, who gives the other users theirs. Everywhere else users have SCRAM.
+    On the listeners `setup` and `controller` it has two users with a plain password (PLAIN): the brokers' own, and the
+    administrator, who sets the passwords of all others. Everywhere else users have SCRAM.
 
     Args:
         folder: the folder of the passwords.

@@ -37,14 +37,14 @@ class LocalAuthority:
     def __init__(self, folder: Path, names: Sequence[str] = ()) -> None:
         self._names = [_alternative(one) for one in (*_NAMES, *names)]
         self.certificate = folder / "ca.crt"
-        """What clients trust."""
+        """The certificate that clients trust."""
 
         self._key = folder / "ca.key"
         self.server_certificate = folder / "server.crt"
         self.server_key = folder / "server.key"
 
     def ensure(self, now: datetime | None = None) -> None:
-        """Make what is missing, and replace what ends soon.
+        """Create the missing files, and replace certificates that expire soon.
 
         Raises:
             OSError: a file cannot be read or written.
@@ -89,7 +89,7 @@ class LocalAuthority:
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key()), critical=False)  # type: ignore[arg-type]  # the authority's is one of those
             .sign(signer, hashes.SHA256())
         )
-        # A server that reads the key of one and the certificate of the other keeps what it has, and looks again.
+        # A server that reads the key of one and the certificate of the other keeps its present ones, and reads again.
         write_whole(self.server_key, _pem(key), mode=0o600)
         write_whole(self.server_certificate, made.public_bytes(serialization.Encoding.PEM))
 
@@ -102,7 +102,7 @@ def _alternative(name: str) -> x509.GeneralName:
 
 
 def _ends(file: Path) -> datetime:
-    """When a certificate ends. Long ago if there is none."""
+    """Return when a certificate ends; a time long ago without one."""
     if not file.exists():
         return datetime.min.replace(tzinfo=UTC)
     return x509.load_pem_x509_certificate(file.read_bytes()).not_valid_after_utc

@@ -1,4 +1,4 @@
-"""The clock of the runtime. The core never asks for the time."""
+"""The clock of the runtime. The core has no clock."""
 
 from __future__ import annotations
 

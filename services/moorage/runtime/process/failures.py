@@ -16,7 +16,7 @@ EXIT_FAILED = 70
 
 
 class RuntimeFailure(Exception):  # noqa: N818 - the name states what happened, not a mistake
-    """The runtime cannot start, or cannot continue. The message says why, and what to do."""
+    """The runtime cannot start, or cannot continue. The message states the reason and a remedy."""
 
 
 class TopicsError(RuntimeFailure):
@@ -24,11 +24,11 @@ class TopicsError(RuntimeFailure):
 
 
 class EncodeError(Exception):
-    """An emitted record cannot be written: it is too large, or its partition is not the owner's."""
+    """An emitted record cannot be written: it is too large, or its partition is not the task's."""
 
 
 class TablesTooOld(Exception):  # noqa: N818 - a request inside the runtime, not an error
-    """Deletions may have been missed, so everything must be read again; see `table_age`."""
+    """Deletions may have been missed, so everything must be read again (`table_age`)."""
 
 
 class StartAfresh(Exception):  # noqa: N818 - a request inside the runtime, not an error
@@ -36,7 +36,7 @@ class StartAfresh(Exception):  # noqa: N818 - a request inside the runtime, not 
 
 
 def first_of(error: BaseException) -> BaseException:
-    """The first error that is not an exception group."""
+    """Return the first error that is not an exception group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -45,14 +45,14 @@ def first_of(error: BaseException) -> BaseException:
 log = structlog.get_logger(__name__)
 
 _BACKOFF_FIRST: Final = 1.0
-_BACKOFF_MAX: Final = 60.0  # seconds; an error that comes back each time must not fill the log
+_BACKOFF_MAX: Final = 60.0  # seconds; a recurring error must not fill the log
 
 
 async def restarted(name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Do something until it returns or is cancelled. After an error it is logged, and begins again after a while.
+    """Run work until it returns or is cancelled. After an error it is logged, and begins again after a while.
 
     Args:
-        name: what is done, for the log.
+        name: the name of the work, for the log.
         work: begins it. It must be able to begin again after any error.
     """
     loop, backoff = asyncio.get_running_loop(), _BACKOFF_FIRST
@@ -71,7 +71,7 @@ async def restarted(name: str, work: Callable[[], Awaitable[None]]) -> None:
 
 
 def log_failure(task: asyncio.Future[Any]) -> None:
-    """Log the error with which a task has ended, if any. For `add_done_callback` of a task that nobody waits for."""
+    """Log the error with which a task has ended, if any. For `add_done_callback` of a task without a waiter."""
     if not task.cancelled() and (error := task.exception()) is not None:
         name = task.get_name() if isinstance(task, asyncio.Task) else repr(task)
         log.error("task.failed", task=name, exc_info=error)

@@ -13,6 +13,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from typing_extensions import override
 
 from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.process.member import Member
@@ -54,8 +55,8 @@ class _Server(uvicorn.Server):
     """uvicorn in a process that handles its signals itself."""
 
     @contextlib.contextmanager
+    @override
     def capture_signals(self) -> Iterator[None]:
-        """Leave the signals to the process."""
         yield
 
 

@@ -1,8 +1,8 @@
 """Structured logs without secrets: JSON for machines, coloured lines for a terminal.
 
-No line should have a secret; taking them out is the last line of defence. A value is taken out if its key names a
-secret, such as `authorization` or `sasl_password`. Within texts, so are bearer tokens, JSON Web Tokens, passwords in
-URLs, and what follows a name of a secret.
+No line should have a secret; redaction is the last line of defence. A value is redacted if its key names a secret, such
+as `authorization` or `sasl_password`. Within texts, so are bearer tokens, JSON Web Tokens, passwords in URLs, and the
+words after a name of a secret.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def redacted(text: str) -> str:
 
 
 def redacted_field(name: str, value: str) -> str:
-    """Return the value of a field, such as a header, without secrets. The name may say that all of it is one."""
+    """Return the value of a field, such as a header, without secrets. The name may mark all of it as secret."""
     return str(_clean(name, value, 0))
 
 
@@ -150,7 +150,7 @@ def bound_to(meta: Meta, target: str = "", **more: object) -> Iterator[None]:
 
 @contextmanager
 def silenced() -> Iterator[None]:
-    """Keep the logs of gateway and services out of a command's output. The command itself reports what is important."""
+    """Keep the logs of gateway and services out of a command's output. The command itself reports important events."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from aiokafka import TopicPartition
+from typing_extensions import override
 
 from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
@@ -42,7 +43,7 @@ class Member(Protocol):
 
     @property
     def tasks(self) -> Mapping[int, Any]:
-        """The partition owners by partition; empty for a reader."""
+        """The partition tasks by partition; empty for a reader."""
 
     @property
     def moves(self) -> int:
@@ -50,7 +51,7 @@ class Member(Protocol):
 
     @property
     def restored(self) -> object:
-        """What it has restored. It differs after each restore. `Freezing` compares it."""
+        """The restored object, a new one after each restore. `Freezing` compares it."""
 
     @property
     def idle(self) -> bool:
@@ -58,7 +59,7 @@ class Member(Protocol):
 
     @property
     def lacks(self) -> str:
-        """What is missing while it is not idle, such as `is not in its group`. The watchdog's message contains it."""
+        """The missing part while it is not idle, such as `is not in its group`. The watchdog's message contains it."""
 
     async def behind(self) -> Behind:
         """Return where Kafka has more than was received."""
@@ -80,8 +81,8 @@ class Member(Protocol):
         """Stop in order."""
 
 
-class TaskMember(ABC):
-    """The life of a `Member` that owns no partition, and whose work is one task.
+class TaskMember(Member, ABC):
+    """The life of a `Member` without partitions, whose work is one task.
 
     Args:
         name: the name that `moorage run` takes.
@@ -93,31 +94,27 @@ class TaskMember(ABC):
         self._task: asyncio.Task[None] | None = None
 
     @property
+    @override
     def name(self) -> str:
-        """The name that `moorage run` takes."""
         return self._name
 
     @property
+    @override
     def tasks(self) -> Mapping[int, Any]:
-        """Empty, because it owns no partition."""
         return {}
 
+    @override
     async def start(self) -> None:
-        """Start. Returns at once."""
         self._failure = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(self._failure), name=self._name)
 
+    @override
     async def join(self) -> None:
-        """Wait until it ends.
-
-        Raises:
-            RuntimeFailure: it cannot continue.
-        """
         if self._task is not None:
             await asyncio.shield(self._task)
 
+    @override
     async def stop(self) -> None:
-        """Stop. What is in progress is not waited for."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

@@ -1,13 +1,12 @@
 """Memory: shares equal values, and exempts restored objects from later garbage collections.
 
-A state is many small objects that live long. A full collection looks at each of them: 270 ms were seen with 5,000
-nodes, during which no partition decides anything. So they are frozen (`gc.freeze`) when everything is restored, and
-later collections look only at what has come since.
+A state is many small objects that live long. A full collection visits each of them: 270 ms were measured with 5,000
+nodes, during which no partition decides. So they are frozen (`gc.freeze`) when everything is restored, and later
+collections visit only newer objects.
 
-What is frozen is still freed as soon as nothing refers to it, because that is done by counting references. Only cycles
-are not found any more, such as those of a partition's owner that is given up. So everything is unfrozen and collected
-first each time; cycles that were left since the last time are then freed as well. That is one more full collection. In
-a process in which it would take longer than a short session with the group's coordinator, it is left out, and the
+Frozen objects are still freed once nothing refers to them, by reference counting. Only cycles stay, such as those of an
+abandoned partition task. So everything is unfrozen and collected before each freeze, which is one more full collection.
+In a process in which it would take longer than a short session with the group's coordinator, it is left out. Such a
 process freezes only once, so that frozen cycles cannot add up.
 """
 
@@ -36,7 +35,7 @@ _MOST: Final = 1_000_000
 
 
 def freeze() -> int:
-    """Collect garbage, and exempt what is left from later collections. Returns the number of frozen objects.
+    """Collect garbage, and exempt the rest from later collections. Return the number of frozen objects.
 
     When there are more than `_MOST`, only the garbage of young objects is collected.
     """
@@ -53,7 +52,7 @@ def freeze() -> int:
 
 
 class Freezing:
-    """Freezes again when more states have been read: by owners that restore, and by standbys.
+    """Freezes again when more states have been read: by tasks that restore, and by standbys.
 
     Args:
         members: the members of the process.
@@ -74,7 +73,7 @@ class Freezing:
         self._at = asyncio.get_running_loop().time()
 
     async def run(self) -> None:
-        """Freeze when it is worth it and nobody waits for a decision, until cancelled."""
+        """Freeze when it is worth it and no decision is waiting, until cancelled."""
         while True:
             await asyncio.sleep(_CHECK_EVERY)
             self.check()
@@ -98,8 +97,8 @@ limit a pool would grow for as long as the process runs."""
 class Pool(Generic[V]):
     """One object for each distinct value.
 
-    A full pool forgets everything. Values that are in use stay with those who use them; equal values that come later
-    share another object.
+    A full pool drops everything. Values in use stay with their users; equal values that come later share another
+    object.
     """
 
     def __init__(self, most: int = MOST) -> None:
@@ -107,7 +106,7 @@ class Pool(Generic[V]):
         self._known: dict[Hashable, V] = {}
 
     def __len__(self) -> int:
-        """The number of values that it remembers."""
+        """Return the number of values that it remembers."""
         return len(self._known)
 
     def shared(self, key: Hashable, value: V) -> V:
@@ -115,7 +114,7 @@ class Pool(Generic[V]):
 
         Args:
             key: equal for equal values.
-            value: the value, which is remembered if there is none for the key.
+            value: the value, which is kept if none exists for the key.
         """
         known = self._known.get(key)
         if known is None:

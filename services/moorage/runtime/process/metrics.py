@@ -14,6 +14,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
+from typing_extensions import override
 
 
 class BulkHistogram(Collector):
@@ -48,7 +49,7 @@ class BulkHistogram(Collector):
 
     def observe(self, values: Iterable[float], *labels: str) -> None:
         """Count values under these labels."""
-        ordered = sorted(values)  # what is written at once is often in order already, and then this is nearly free
+        ordered = sorted(values)  # values of one write are often in order already, and then this is nearly free
         counts = self._counts.get(labels) or [0] * (len(self._bounds) + 1)
         upto = (*(bisect_right(ordered, bound) for bound in self._bounds), len(ordered))
         self._counts[labels] = [known + count for known, count in zip(counts, upto, strict=True)]
@@ -58,8 +59,8 @@ class BulkHistogram(Collector):
         """Return the metric without values, so that no other metric can have its name."""
         return [HistogramMetricFamily(self._name, self._documentation, labels=self._labels)]
 
+    @override
     def collect(self) -> Iterable[HistogramMetricFamily]:
-        """Return the counts up to each bound."""
         family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
         names = [*map(floatToGoString, self._bounds), "+Inf"]
         for labels, counts in self._counts.items():

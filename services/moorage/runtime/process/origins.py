@@ -1,7 +1,7 @@
 """Requests that a page of another site has made a browser send.
 
-A browser sends client certificates and comes from one's own machine whichever page has made it call. It says in
-`Sec-Fetch-Site` or `Origin` which page that was, and no page can forge these. Programs send neither.
+A browser sends client certificates, and comes from its user's own machine, for any page that calls. It names that page
+in `Sec-Fetch-Site` or `Origin`, and no page can forge these. Programs send neither.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 _OWN: Final = frozenset({"same-origin", "none"})
-"""A page of this server, and what a person has typed."""
+"""A page of this server, and an address that a person has typed."""
 
 _LONGEST: Final = 253
 
 
 def foreign_origin(request: Request) -> str:
-    """Return what shows that a page of another site has made a browser send a request. Empty if nothing does."""
+    """Return the evidence that a page of another site has made a browser send a request. Empty without any."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return "" if site in _OWN else f"sec-fetch-site: {site[:_LONGEST]!r}"

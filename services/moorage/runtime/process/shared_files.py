@@ -21,7 +21,7 @@ def lock(file: Path) -> int | None:
     """Lock a file, which is created if it does not exist. Return None if another process holds the lock.
 
     Returns:
-        An open file. The lock lasts until the last process that has the file open is gone.
+        An open file. The lock lasts until the last process that has the file open has ended.
 
     Raises:
         OSError: the file cannot be opened or locked.
@@ -56,10 +56,10 @@ Stamp = tuple[tuple[int, int, int], ...]
 
 
 def stamp_of(files: Iterable[str | Path]) -> Stamp:
-    """Return what is different after one of the files was changed or replaced. Empty names are passed over.
+    """Return a value that differs after one of the files was changed or replaced. Empty names are skipped.
 
     Raises:
-        OSError: a file is not there.
+        OSError: a file does not exist.
     """
     found = (Path(file).stat() for file in files if file)
     return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
@@ -70,8 +70,8 @@ def write_whole(path: Path, content: bytes, *, mode: int = 0o666) -> None:
 
     Args:
         path: the file.
-        content: what it is to hold.
-        mode: who may read and write it, less what the process's umask takes away.
+        content: its new content.
+        mode: its permissions, less those that the process's umask removes.
     """
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     part.unlink(missing_ok=True)  # a crashed process of the same number may have left it, with another mode

@@ -1,8 +1,8 @@
-"""Limits of reports in Kafka, and the counts of those that were dropped, for one partition.
+"""Limits of reports in Kafka, and the counts of dropped ones, for one partition.
 
-Each partition counts for itself, as each broker does with Kafka's quotas, because a bucket that partitions share would
-depend on the order in which they are read. The time is that of the records, which the broker sets. So reports that have
-waited, for example while this service was down, are judged by when they were written, and a replay decides the same.
+Each partition counts for itself, as each broker does with Kafka's quotas. A bucket that partitions share would depend
+on the order in which they are read. The time is that of the records, which the broker sets. So reports that have
+waited, for example while this service was down, are judged by their time of writing, and a replay decides the same.
 
 Nothing of this is stored. After a restart the buckets are full, and more reports may count than a limit allows.
 """
@@ -29,8 +29,9 @@ MOST: Final = 1000
 """How many sources of a partition have a bucket and a count of their own. Further ones of a grant share one."""
 
 REFUSED: Final = Rate(1, 100)
-"""How often reports of a source are refused because of who has written them. Each costs a check of its signature, a
-request for the present grants, and a dead letter. Beyond this they are dropped unseen."""
+"""The limit of a source's reports that are refused because of their writer. Each costs a check of its signature, a
+request for the present grants, and a dead letter. Beyond this they are dropped unseen.
+"""
 
 REFUSED_LIMIT: Final = "refused"
 """The name of that limit."""
@@ -39,12 +40,12 @@ RefusedKey = tuple[str, ...]
 """Whose refusals are counted together: why, the source, and the id of the key."""
 
 WINDOW: Final = timedelta(minutes=1)
-"""For how long reports that are dropped are counted before they are told again."""
+"""How long dropped reports are counted before their next dead letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Reports of a source that were dropped, to be told."""
+    """Dropped reports of a source, for a dead letter."""
 
     record: Input
     """The last one of them."""
@@ -58,7 +59,7 @@ class _Window:
     ends: datetime
     counter: Counter
     count: int = 0
-    """How many were dropped and not told."""
+    """The number of dropped reports without a dead letter."""
 
     record: Input | None = None
     """The last one of them."""
@@ -67,7 +68,7 @@ class _Window:
 
 
 class ReportLimiter:
-    """What the sources of a partition have reported."""
+    """The counts of the reports of a partition's sources."""
 
     def __init__(self) -> None:
         self._buckets = TokenBuckets(MOST)
@@ -77,14 +78,14 @@ class ReportLimiter:
 
         self._changes = 0
         self._closed: dict[tuple[str, bytes], tuple[int, int, Excess]] = {}
-        """Who has nothing left, by source and key: from when until when, and why. So a flood costs a look-up."""
+        """The exhausted sources, by source and key: from when until when, and why. So a flood costs a look-up."""
 
     def begin(self, now: datetime, changes: int) -> None:
         """Begin to judge reports.
 
         Args:
             now: the present time.
-            changes: those of the grants. Who was refused before they have changed is heard again.
+            changes: those of the grants. Sources that were refused before a change are judged again.
         """
         if changes != self._changes:
             self._changes, self._refused = changes, TokenBuckets(MOST)
@@ -94,18 +95,18 @@ class ReportLimiter:
         self._refused.begin(at)
 
     def end(self, *, keep: bool) -> None:
-        """Keep what was judged, or take it back because it will be judged again."""
+        """Keep the judgements, or undo them because they will be repeated."""
         self._buckets.end(keep=keep)
         self._refused.end(keep=keep)
         if not keep or len(self._closed) > MOST:
             self._closed.clear()
 
     def close(self, who: tuple[str, bytes], at: int, why: Excess) -> None:
-        """Remember that a source has nothing left, for as long as that is so."""
+        """Note that a source is exhausted, for as long as that lasts."""
         self._closed[who] = (at, at + int(why.seconds * 1_000_000), why)
 
     def closed(self, who: tuple[str, bytes], at: int) -> Excess | None:
-        """Return why a source has nothing left. None if that is not known."""
+        """Return why a source is exhausted; None if it is not noted."""
         found = self._closed.get(who)
         return found[2] if found is not None and found[0] <= at < found[1] else None
 
@@ -138,7 +139,7 @@ class ReportLimiter:
         return self.wait(source, limits, default, at)
 
     def refused_often(self, who: RefusedKey, source: str, at: int) -> Excess | None:
-        """Return why a report is not judged any more: too many of its kind were refused. None if it is."""
+        """Return why a report is not judged: too many of its kind were refused. None if it is."""
         if not (seconds := self._refused.wait(who, REFUSED, at)):
             return None
         rule = f"must be refused at most {REFUSED.qps} times per second, and {REFUSED.burst} times at once"
@@ -148,7 +149,7 @@ class ReportLimiter:
         """Count a refusal. Return it, or that there were too many.
 
         Args:
-            who: whose refusals are counted together.
+            who: the key under which refusals are counted together.
             source: the source of the report.
             at: when the report was written, in microseconds since 1970.
             refusal: why it is refused.
@@ -158,7 +159,7 @@ class ReportLimiter:
     # Counts.
 
     def drop(self, record: Input, why: Excess, now: datetime) -> Dropped | None:
-        """Count a report that is dropped. Return what is to be told at once: the first one."""
+        """Count a dropped report. Return it if it is the first one, which is written at once."""
         place = (why.limit, why.value)
         if place not in self._windows and len(self._windows) >= MOST:
             place = (why.limit, "")
@@ -175,11 +176,11 @@ class ReportLimiter:
 
     @property
     def next(self) -> datetime | None:
-        """When counts are to be told, or forgotten. None if there are none."""
+        """When counts are to be written or dropped; None without any."""
         return next((window.ends for window in self._windows.values()), None)
 
     def due(self, now: datetime) -> Iterator[Dropped]:
-        """Take out the counts that are to be told now."""
+        """Take out the counts that are due."""
         while (ends := self.next) is not None and ends <= now:
             place = next(iter(self._windows))
             window = self._windows.pop(place)

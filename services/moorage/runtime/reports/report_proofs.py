@@ -1,4 +1,4 @@
-"""Who has written a report: the seal or the signature of its record, judged by the ProbeGrants and their limits."""
+"""The writer of a report: the seal or the signature of its record, judged by the ProbeGrants and their limits."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _NEEDED: Final = "must come from a gateway, or be signed with a key of a ProbeGr
 
 
 def proofs_of(raw: RawRecord | None) -> tuple[tuple[str, bytes], ...]:
-    """Return the headers of a record that show who has written it. Records in structured mode have none that count."""
+    """Return the headers of a record that prove its writer. Records in structured mode have no valid ones."""
     if raw is None or is_structured(raw.headers):
         return ()
     return tuple((name, value) for name, value in raw.headers if name in PROOFS and value)
 
 
 class Judged(NamedTuple):
-    """What the grants say of a report."""
+    """The judgement of the grants on a report."""
 
     refusal: Refusal | None = None
     signed: datetime | None = None
@@ -49,7 +49,7 @@ _NO_LIMITS: Final = (SourceLimits(),)
 
 
 class SenderCheck(NamedTuple):
-    """Judges whether reports may count, by who has written them and by how much they have written."""
+    """Judges whether reports may count, by their writers and by their number."""
 
     grants: Grants
     """Those of the fleet."""
@@ -68,8 +68,8 @@ class SenderCheck(NamedTuple):
     def judge(self, record: Input, report: ConditionReported, labels: Mapping[str, str]) -> Judged:
         """Judge a report.
 
-        What a source has too much is found before its signature is checked, because that takes most of the time. A
-        report counts for its source's limit only if the signature is right, so nobody uses up the limit of another.
+        Excess reports of a source are found before their signature is checked, because that takes most of the time. A
+        report counts for its source's limit only if the signature is right, so no writer uses up another's limit.
 
         Args:
             record: the record of the report.
@@ -78,7 +78,7 @@ class SenderCheck(NamedTuple):
         """
         proofs = dict(proofs_of(record.raw))
         if self.seals is None:
-            proofs.pop(SEAL_HEADER, None)  # who cannot check seals does not ask for them
+            proofs.pop(SEAL_HEADER, None)  # without the key, seals are ignored
         source = source_of(report, record.meta.source)
         at = microseconds(record.written or self.now)
         if not self.grants or (self.seals is None and not proofs):
@@ -99,12 +99,12 @@ class SenderCheck(NamedTuple):
             if isinstance(refusal, Excess) and refusal.limit != REFUSED_LIMIT:
                 self.limiter.close(who, at, refusal)
             return Judged(refusal, signed)
-        says = self.seals.says(what, found)
-        if says is None:
+        content = self.seals.read(what, found)
+        if content is None:
             rule = "must be the seal of a gateway for this report"
             return self._refused(source, at, forbidden("seal", found.signer, rule))
-        # The gateway has limited what its users may report.
-        return Judged(None if says is Sealed.ANY else self.grants.check(claim), signed)
+        # The gateway has already limited its users' reports.
+        return Judged(None if content is Sealed.ANY else self.grants.check(claim), signed)
 
     def _read(self, field: str, source: str, proof: bytes | None) -> Signature | Refusal:
         """Read a seal or a signature, and check its time."""
@@ -117,12 +117,12 @@ class SenderCheck(NamedTuple):
         return _check_age(field, found, self.now, self.skew) or found
 
     def _unproven(self, record: Input, report: ConditionReported, source: str, seal: bytes | None, at: int) -> Judged:
-        """Judge a report of which nobody needs to know who has written it."""
+        """Judge a report whose writer is irrelevant."""
         if self.default is None:
             return COUNTS
         found = parse_signature(seal) if seal is not None else None
-        if self.seals is not None and found is not None and self.seals.says(_signed_report(record, report), found):
-            return COUNTS  # the gateway has limited what its users may report
+        if self.seals is not None and found is not None and self.seals.read(_signed_report(record, report), found):
+            return COUNTS  # the gateway has already limited its users' reports
         return Judged(self.limiter.take(source, _NO_LIMITS, self.default, at))
 
     def _refused(self, source: str, at: int, refusal: Refusal) -> Judged:
@@ -137,9 +137,9 @@ class SenderCheck(NamedTuple):
             rule = f"must be in a ProbeGrant that has a key with the id {key!r}"
             return self._refused(source, at, forbidden("source", source, rule)).refusal
         much = limiter.wait(source, [one.limits for one in named], self.default, at)
-        # Reports that forge this key keep its owner from being heard then. Otherwise they would keep everybody.
-        if (unheard := much or limiter.refused_often(("forged", source, key), source, at)) is not None:
-            return unheard
+        # Then reports that forge this key silence its holder. Otherwise they would silence all keys.
+        if (silenced := much or limiter.refused_often(("forged", source, key), source, at)) is not None:
+            return silenced
         signers = signers_of(named, key, found.signature, signed_bytes(what, key, found.seconds))
         if isinstance(signers, Refusal):
             return limiter.refuse(("forged", source, key), source, at, signers)

@@ -1,7 +1,7 @@
-"""The gateway's seal on a report: condition-ingest sees by it that the gateway has accepted the report, and for whom.
+"""The gateway's seal on a report: proof that the gateway has accepted the report, and for whom.
 
-It is an HMAC with a key that is derived from the service accounts' signing key, which the gateways and condition-ingest
-have by the same setting. The bytes are those of `moorage_schemas.signing`.
+It is an HMAC with a key that is derived from the service accounts' signing key. The gateways and condition-ingest have
+that key by the same setting. The bytes are those of `moorage_schemas.signing`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from moorage_schemas.signing import Signature, SignedReport, signed_bytes
 
 
 class Sealed(StrEnum):
-    """What a seal says."""
+    """The content of a seal."""
 
     GRANTED = "granted"
-    """A grant lets the user who has sent the report use its source."""
+    """A grant permits the report's user to use its source."""
 
     ANY = "any"
     """The user may report anything."""
@@ -43,14 +43,14 @@ class Seals:
 
         Args:
             report: the report.
-            sealed: what the seal says.
+            sealed: the content of the seal.
             seconds: the present time, in seconds since 1970.
         """
         text = signed_bytes(report, sealed.value, seconds)
         return Signature(sealed.value, seconds, hmac.digest(self._key, text, "sha256"))
 
-    def says(self, report: SignedReport, found: Signature) -> Sealed | None:
-        """Return what a seal says. None if no gateway has made it for this report."""
+    def read(self, report: SignedReport, found: Signature) -> Sealed | None:
+        """Return the content of a seal. None if no gateway has made it for this report."""
         wanted = hmac.digest(self._key, signed_bytes(report, found.signer, found.seconds), "sha256")
         if not hmac.compare_digest(wanted, found.signature):
             return None

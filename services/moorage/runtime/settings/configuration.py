@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, TypeVar
 
 import structlog
+from typing_extensions import override
 
 from moorage.decide.conditions.configuration_rules import (
     DURATIONS,
@@ -98,10 +99,10 @@ def _meant(spec: MoorageConfigurationSpec, field: str) -> object:
 
 
 class Configuration:
-    """The settings that a service of a process decides by: those of the configuration, or its own while there is none.
+    """The settings that a service of a process decides by: the configuration, or its own settings without one.
 
-    All partitions share it. It changes only when a record is folded in, so within one call of the service it is the
-    same throughout.
+    All partitions share it. It changes only when a record is folded in, so it is constant within one call of the
+    service.
 
     Args:
         settings: the process's own settings.
@@ -132,7 +133,7 @@ class Configuration:
         """Fold in a record of the configuration. One that is not newer changes nothing.
 
         Raises:
-            ValueError: the configuration breaks a rule. The known one stays.
+            ValueError: the configuration breaks a rule. The former one stays.
         """
         event = record.event if isinstance(record.event, ConfigurationChanged) else None
         if event is None:
@@ -185,21 +186,17 @@ class ConfiguredView(GlobalView):
     def __init__(self, configuration: Configuration | None = None) -> None:
         self.configuration = configuration
 
-    def wants(self, topic: Topic, key: str) -> bool:  # noqa: ARG002 - there is one configuration
-        """Return whether a record is the configuration."""
+    @override
+    def wants(self, topic: Topic, key: str) -> bool:
         return topic is CONFIGURATION
 
+    @override
     def apply(self, record: Input) -> None:
-        """Fold in a record of the configuration. Others are left to subclasses.
-
-        Raises:
-            ValueError: the configuration breaks a rule. The known one stays.
-        """
         if record.topic is CONFIGURATION and self.configuration is not None:
             self.configuration.fold(record)
 
+    @override
     def changed(self) -> Iterable[int] | None:
-        """Return all partitions (None) after a change of the configuration."""
         return None if self.configuration is not None and self.configuration.is_fresh() else ()
 
 

@@ -28,7 +28,7 @@ OTHERS: Final = frozenset(
         "MOORAGE_MAVEN_REPOSITORY",
         # The mirrored cluster that commands are about.
         "MOORAGE_FLEET_CLUSTER",
-        # What commands, and programs that are built with the SDK, show the gateway of who they are.
+        # The proof of identity that commands, and programs with the SDK, send to the gateway.
         "MOORAGE_CA_FILE",
         "MOORAGE_CLIENT_CERT_FILE",
         "MOORAGE_CLIENT_KEY_FILE",

@@ -1,4 +1,4 @@
-"""Settings of the connections to Kafka: where it is, and who a process is there.
+"""Settings of the connections to Kafka: its address, and the identity of the process.
 
 The rules between the fields are checked in their order, so that each error names one field.
 """

@@ -112,7 +112,7 @@ class Settings(ServerSettings, KafkaSettings):
     matches any ending. The first match applies. Example: `Node:probe/disk=5m,Node:probe/*=0`."""
 
     node_monitor_period: Seconds = 5.0
-    """Seconds that a node waits before it may get a NoExecute taint, so that the full extent of an outage is known."""
+    """Seconds that a node waits before it may get a NoExecute taint, so that the full extent of an outage shows."""
 
     node_eviction_rate: float = Field(default=0.1, ge=0)
     """Nodes per second in each zone that may get NoExecute taints. `inf` means no limit."""

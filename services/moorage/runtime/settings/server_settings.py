@@ -1,4 +1,4 @@
-"""Settings of what listens: where, and who may call it.
+"""Settings of HTTP servers: addresses, and permitted callers.
 
 The rules between the fields are checked in their order, so that each error names one field.
 """
@@ -42,7 +42,7 @@ SIGNING_ALGORITHMS: Final = (
     "PS512",
     "EdDSA",
 )
-"""The algorithms by which a JWT may be signed: those in which who checks it cannot sign another one."""
+"""The algorithms by which a JWT may be signed: those whose verification key cannot sign."""
 
 _AUTHENTICATION: Final = (
     "tls_cert_file",
@@ -63,7 +63,7 @@ class ServerSettings(BaseSettings):
     http_host: str = "127.0.0.1"
     """The address on which health, metrics and the gateway listen."""
 
-    # Who may call the gateway. If a kube-apiserver has such a flag, the setting has its name.
+    # Permitted callers of the gateway. If a kube-apiserver has such a flag, the setting has its name.
 
     tls_cert_file: str = ""
     """A PEM file with the gateway's certificate, and those of its issuers. With it the gateway serves HTTPS only. It is
@@ -148,7 +148,7 @@ class ServerSettings(BaseSettings):
     @classmethod
     def _authorities_over_https(cls, value: str, info: ValidationInfo) -> str:
         if value and not info.data.get("tls_cert_file"):
-            raise ValueError("client certificates need HTTPS, so MOORAGE_TLS_CERT_FILE must be set, too")
+            raise ValueError("client certificates need HTTPS, so MOORAGE_TLS_CERT_FILE must also be set")
         return value
 
     @field_validator("oidc_client_id")
@@ -169,23 +169,23 @@ class ServerSettings(BaseSettings):
     def _admin_on_loopback(cls, value: bool | None, info: ValidationInfo) -> bool | None:  # noqa: FBT001 - as pydantic calls it
         host = str(info.data.get("http_host", ""))
         if value and not is_loopback(host):
-            raise ValueError(f"with MOORAGE_HTTP_HOST={host} others than this machine would be the administrator, too")
+            raise ValueError(f"with MOORAGE_HTTP_HOST={host} other machines would also be the administrator")
         return value
 
     def for_own_process(self) -> Self:
-        """Return these settings for a gateway that nobody outside its process reaches: whoever asks may do all."""
+        """Return these settings for a gateway inside its own process: every caller may do everything."""
         fields = type(self).model_fields
         plain = {name: fields[name].default for name in _AUTHENTICATION}
         return self.model_copy(update={**plain, "http_host": "127.0.0.1", "loopback_admin": True})
 
     @property
     def listens_on_loopback(self) -> bool:
-        """Whether only programs on this machine reach what listens."""
+        """Whether only programs on this machine can reach the server."""
         return is_loopback(self.http_host)
 
     @property
     def authenticates(self) -> bool:
-        """Whether a setting says how those who call the gateway show who they are."""
+        """Whether a setting states how callers of the gateway prove their identity."""
         return bool(self.client_ca_file or self.token_auth_file or self.oidc_issuer_url)
 
 
@@ -196,7 +196,7 @@ def _together(value: str, info: ValidationInfo, other: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is reached only from this machine."""
+    """Return whether an address is reached only from this machine."""
     if host == "localhost":
         return True
     with contextlib.suppress(ValueError):

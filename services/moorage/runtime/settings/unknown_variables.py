@@ -9,7 +9,7 @@ from typing import Final
 from moorage.runtime.settings.environment import OTHERS, PREFIX, variable
 
 _COMMON: Final = frozenset({"bootstrap_servers", "topic_prefix", "server", "gateway_port"})
-"""Settings whose names are known without loading them all."""
+"""Settings whose names need no loading of all settings."""
 
 _SERVICE_LINK: Final = re.compile(
     r"(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
@@ -17,11 +17,11 @@ _SERVICE_LINK: Final = re.compile(
 """The variables that Kubernetes sets in every pod for a Service whose name begins with `moorage`, after `MOORAGE_`."""
 
 _NEAR: Final = 0.8
-"""The similarity, from 0 to 1, from which a known name is suggested. All names have the same beginning."""
+"""The similarity, from 0 to 1, from which an existing name is suggested. All names have the same beginning."""
 
 
 def unknown_variables() -> dict[str, str]:
-    """Return the variables `MOORAGE_…` that have no effect, each with the most similar known name, or `""`."""
+    """Return the variables `MOORAGE_…` that have no effect, each with the most similar existing name, or `""`."""
     names = {name for name in os.environ if name.upper().startswith(PREFIX)}
     names -= OTHERS
     names = {name for name in names if name.upper() not in {variable(field) for field in _COMMON}}

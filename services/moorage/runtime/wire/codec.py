@@ -42,8 +42,9 @@ that of `SOURCES_HEADER`."""
 _READERS: Mapping[str, ModelReader[Any]] = {
     CONDITION_REPORTS.short: ModelReader(ConditionReported, shared=("target", "type", "workload"))
 }
-"""Readers of the events of which there are most, by the topic's short name. What they cannot read is left to pydantic,
-which also reports what is wrong with it."""
+"""Readers of the most frequent events, by the topic's short name. Values that they cannot read are left to pydantic,
+which also reports the error.
+"""
 
 _new_meta: Callable[[tuple[Any, ...]], Meta] = partial(tuple.__new__, Meta)
 """The same as `Meta(*values)`, in half the time."""
@@ -114,7 +115,7 @@ def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, t
     reader = _READERS.get(topic.short)
     if reader is not None and (event := reader.read(value)) is not None:
         return meta, event
-    # Records that Moorage itself writes may come from a newer version, with fields that this version does not know.
+    # Moorage's own records may come from a newer version, with fields that this version does not have.
     return meta, topic.event.model_validate_json(value, extra="forbid" if third_party else "ignore")
 
 
@@ -140,7 +141,7 @@ def _size(headers: Sequence[tuple[str, bytes | None]]) -> int:
 
 
 def _refusal(topic: Topic, record: Any, error: Exception) -> Malformed:
-    """Return what is wrong with a record, as a dead letter states it."""
+    """Return the error of a record for its dead letter."""
     if isinstance(error, ValidationError):
         return _invalid(topic, record, error)
     if isinstance(error, EnvelopeError):
@@ -195,13 +196,13 @@ def decode_table(topic: Topic, record: Any) -> tuple[str, Model | None]:
     key: str = record.key.decode() if record.key else ""
     if record.value is None:
         return key, None
-    # A record that was refused when it was read must not count after a restore, so the type is checked here, too.
+    # A record that was refused when it was read must not count after a restore, so the type is checked here as well.
     try:
         if _type_header(topic) in record.headers:
             return key, topic.event.model_validate_json(record.value, extra="ignore")
     except ValidationError:
         pass
-    decoded = decode(topic, record)  # perhaps structured mode; this also reports what is wrong
+    decoded = decode(topic, record)  # perhaps structured mode; this also reports the error
     if isinstance(decoded, Malformed):
         raise ValueError(decoded.message)  # noqa: TRY004 - the record's value is wrong, not a type here
     return key, decoded.event
@@ -278,7 +279,7 @@ def before_value(before: Mapping[str, int], positions: Mapping[str, int]) -> byt
 def positions_before(headers: Sequence[tuple[str, bytes]], source: str) -> dict[str, int] | None:
     """Return the source positions at which the batch of a state record began; None when another service wrote it.
 
-    The result is empty when the record does not say, as in earlier versions.
+    The result is empty when the record has none, as in earlier versions.
     """
     found = dict(headers)
     if found.get("ce_source") != source.encode():
@@ -310,14 +311,14 @@ def _meta(found: dict[str, bytes]) -> Meta:
     get = found.get
     id_, source, type_ = get("ce_id"), get("ce_source"), get("ce_type")
     if not id_ or not source or not type_ or get("ce_specversion") != _SPEC_VERSION:
-        return from_headers(list(found.items()))  # this reports what is wrong
+        return from_headers(list(found.items()))  # this reports the error
     time = get("ce_time")
     try:
         # Times in any other form than our own are left to the complete parser.
         when = datetime.fromisoformat(time.decode()) if time else None
         if when is not None and when.tzinfo is not UTC:
             return from_headers(list(found.items()))
-        # Most of these are absent. One without a value is no text, which an `AttributeError` says.
+        # Most of these are absent. One without a value is no text, which raises an `AttributeError`.
         subject, correlation = get("ce_subject", b""), get("ce_correlationid", b"")
         causation, trace, generation = get("ce_causationid", b""), get("traceparent", b""), get(CONFIGURATION_HEADER)
         return _new_meta(
@@ -355,7 +356,7 @@ _type_headers: dict[str, tuple[str, bytes]] = {}
 
 
 def _type_header(topic: Topic) -> tuple[str, bytes]:
-    """Return the header that tells that a record is an event of its topic."""
+    """Return the header that marks a record as an event of its topic."""
     found = _type_headers.get(topic.short)
     return found or _type_headers.setdefault(topic.short, ("ce_type", topic.event_type.encode()))
 

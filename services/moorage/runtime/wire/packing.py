@@ -26,7 +26,7 @@ class _Book:
         self._decompressor = zlib.decompressobj(-_WINDOW, zdict=dictionary)
 
     def compressed(self, text: bytes) -> bytes:
-        """Return a text without what it has in common with the dictionary."""
+        """Return a text without the parts that the dictionary contains."""
         state = self._compressor.copy()
         return state.compress(text) + state.flush()
 
@@ -36,9 +36,9 @@ class _Book:
 
 
 class Packer:
-    """Packs texts against a dictionary of earlier ones, so that each is kept as what is its own.
+    """Packs texts against a dictionary of earlier ones, so that only the differences are kept.
 
-    The dictionaries are never written anywhere: only this packer unpacks what it has packed. The same texts in the same
+    The dictionaries are never written anywhere: only this packer unpacks its own texts. The same texts in the same
     order are packed to the same bytes.
     """
 
@@ -50,7 +50,7 @@ class Packer:
         self._samples: list[bytes] = []
 
     def pack(self, text: bytes) -> bytes:
-        """Return a text in few bytes. The first one is the number of the dictionary."""
+        """Return a packed text. Its first byte is the number of the dictionary."""
         number = len(self._books) - 1
         packed = bytes((number,)) + self._books[number].compressed(text)
         if number < len(_RENEWED):

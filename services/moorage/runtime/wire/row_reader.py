@@ -4,8 +4,8 @@ A restore reads a million records, and a model of each takes most of its time. A
 the same names and values, but it is an `msgspec.Struct`: it is checked while it is parsed, which takes a tenth of the
 time. The types of rows are generated from the models, so that the contract is written down only once.
 
-Whatever is a row is valid for the model, too, with equal values. A value that is not in the form in which Moorage
-itself writes it is no row, and is left to the model: it may still be valid, for example if a newer version wrote it.
+Every row is valid for the model, with equal values. A value in another form than Moorage's own is no row, and is left
+to the model: it may still be valid, for example from a newer version.
 
 Where a model is needed, but pydantic is too slow, `ModelReader` creates it from the row.
 """
@@ -73,8 +73,8 @@ class ModelReader(Generic[M]):
 
     Args:
         model: the model of the values. Its composite fields must be shared, because rows have no models in them.
-        shared: fields with few distinct values, as for `RowReader`. A field with a pattern should be shared, too,
-            because checking the pattern takes longer than reading everything else.
+        shared: fields with few distinct values, as for `RowReader`. Fields with a pattern should be shared, because
+    checking the pattern takes longer than reading everything else.
 
     Raises:
         TypeError: the model has a field that rows cannot express, or a composite field that is not shared.
@@ -102,7 +102,7 @@ def _reader(
     times: Sequence[str],
     make: Callable[[dict[str, Any]], Any] | None = None,
 ) -> Callable[[bytes], Any]:
-    """Return the function that reads a value, and returns None when it is to be left to the model.
+    """Return the function that reads a value. It returns None when the value is left to the model.
 
     Its code is written out for the fields, because a loop over them takes a sixth of the time of reading a binding.
 
@@ -110,7 +110,7 @@ def _reader(
         row: the type of the rows.
         shared: the values of the shared fields.
         times: the names of the fields that are times.
-        make: creates what is returned from a mapping of all fields. Otherwise the row is returned.
+        make: creates the result from a mapping of all fields. Without it, the row is returned.
     """
     lines = ["row = decode(value)" if make is None else "row = asdict(decode(value))"]
     for name, values in shared.items():
@@ -158,11 +158,11 @@ class _Bounded(dict[K, Any]):
 
 
 class _Shared(_Bounded[bytes]):
-    """The values of one field, by their text. No text stands for a field that is absent.
+    """The values of one field, by their text. An absent field has no text.
 
     Args:
         field: the field.
-        extra: what happens to unknown fields in a value.
+        extra: the treatment of unknown fields in a value.
     """
 
     def __init__(self, field: FieldInfo, extra: Literal["ignore", "forbid"]) -> None:
@@ -217,7 +217,7 @@ def _is_simple(field: FieldInfo) -> bool:
 def _row_type(
     model: type[Model], shared: frozenset[str] = frozenset(), texts: frozenset[str] = frozenset()
 ) -> type[msgspec.Struct]:
-    """Return the type of the rows of a model. It has the properties of the model, too, such as the key of a target.
+    """Return the type of the rows of a model, with the properties of the model, such as the key of a target.
 
     Unknown fields are not ignored: among them may be a field under its Python name, which models accept.
 
@@ -265,7 +265,7 @@ def _row_type(
 
 
 def _type(annotation: Any, metadata: list[Any], place: str) -> Any:
-    """Return what msgspec calls a type of pydantic."""
+    """Return msgspec's name for a type of pydantic."""
     origin, args = get_origin(annotation), get_args(annotation)
     found: Any = None
     if origin is Annotated:

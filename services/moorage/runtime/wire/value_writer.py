@@ -59,7 +59,7 @@ def _plain(event: Model) -> bytes:
 
 
 def _nested(part: object) -> object:
-    """Return what msgspec is to encode for a part of an event that is itself a model."""
+    """Return the value that msgspec encodes for a part of an event that is itself a model."""
     if not isinstance(part, Model):
         raise TypeError(f"unexpected type {type(part).__name__}")
     row = _row_type(type(part))

@@ -1,4 +1,4 @@
-"""Decides which sources are watched, and what happens when a timer fires."""
+"""Starts and ends the watches of sources, and decides when a timer fires."""
 
 from __future__ import annotations
 
@@ -36,8 +36,9 @@ _NO_WATCHES: Final[Mapping[str, HeartbeatWatch]] = MappingProxyType({})
 _NONE: Final = timedelta()
 
 _OVERDUE: Final = timedelta(minutes=10)
-"""How long after a deadline `repair` relies on the timer. After that, the record that the timer has fired may have
-expired unread. Clocks differ, so a deadline may also be this much later than the grace period allows."""
+"""How long after a deadline `repair` relies on the timer. Later, the record that it has fired may have expired unread.
+Clocks differ, so a deadline may also be this much later than the grace period allows.
+"""
 
 
 class HeartbeatMonitor:
@@ -73,30 +74,30 @@ class HeartbeatMonitor:
         if watch is None:
             return
         kept = step.state.conditions[target.key]
-        said = voice(kept, lost.target_uid, lost.source, step.state.hears_since)
-        if said is None or not said.speaking:
+        status = voice(kept, lost.target_uid, lost.source, step.state.hears_since)
+        if status is None or not status.speaking:
             step.write(TIMERS, watch.id, target.key, None)
             return
         grace = self._period(step.state, target, lost.source)
         if grace is None or watch.deadline is None:
             return
-        # What a former process has heard, it heard before this one began. A deadline after the grace period would be
-        # mended after the next restart.
+        # A former process heard its reports before this one began. A deadline after the grace period would be mended
+        # after the next restart.
         before = step.state.hears_since or step.now
         last = lost.latest if lost.heard else min(lost.latest, before)
-        # Its last report, or the last one that was recorded, may have been about a condition that is no longer its own.
-        # Then neither this state nor, after a restart, the records of its other conditions imply when it was last
-        # heard. So the timer keeps the deadline.
+        # Its last report, or its last recorded one, may have been about a condition that is no longer its own. Then
+        # neither this state nor, after a restart, the records of its other conditions imply when it last reported. So
+        # the timer keeps the deadline.
         covered = recorded_until(kept, lost.target_uid, lost.source, self.coarseness(step.state, target, lost.source))
-        if covered is not None and last <= said.heard <= covered:
+        if covered is not None and last <= status.heard <= covered:
             return
-        if (deadline := max(last, said.heard) + grace) > watch.deadline:
+        if (deadline := max(last, status.heard) + grace) > watch.deadline:
             _set(step, watch, target, lost.source, deadline)
 
     def coarseness(self, state: ConditionIngestPartition, target: TargetRef, source: str, key: str = "") -> timedelta:
         """Return for how long after a record heartbeats of a source need not be written.
 
-        A person who reports by hand wants to see the report, so those are always written.
+        Manual reports are always written, because their authors expect to see them.
         """
         return _coarseness(self._period(state, target, source, key), source)
 
@@ -130,26 +131,26 @@ class HeartbeatMonitor:
         )
 
     def fired(self, step: IngestBatch, event: TimerFired) -> None:
-        """Check a source whose timer has fired: it may have been heard since the timer was set."""
+        """Check a source whose timer has fired: it may have reported since the timer was set."""
         target, source = event.target, event.subject
         watch = step.state.watches.get(target.key, {}).get(source)
         due = (event.id, event.generation, event.deadline)
         if watch is None or (watch.id, watch.generation, watch.deadline) != due:
-            return  # the timer was moved or cancelled, or is over
-        found = self._hear(step, watch, target, source)
+            return  # the timer was moved, cancelled or deleted
+        found = self._status(step, watch, target, source)
         if found is None:
             return
-        said, grace = found
-        if silent_since(watch, said, grace, step.now) is None:
-            when = check_again(said, grace, step.now, event.fired_time)
+        status, grace = found
+        if silent_since(watch, status, grace, step.now) is None:
+            when = check_again(status, grace, step.now, event.fired_time)
             _set(step, watch, target, source, when)
             return
-        ask = ConditionReported(
+        request = ConditionReported(
             target=target,
-            type=min(said.speaking),
+            type=min(status.speaking),
             status=ConditionStatus.UNKNOWN,
             reason=HEARTBEAT_STOPPED,
-            message=f"{source} seems to be silent; reports that are still waiting here go first",
+            message=f"{source} seems to be silent; reports that wait here are read first",
             observed_time=event.deadline,
             source=source,
         )
@@ -163,9 +164,9 @@ class HeartbeatMonitor:
             causation_id=step.cause.id,
             traceparent=step.cause.traceparent,
         )
-        step.emits.append(Emit(CONDITION_REPORTS, target.key, target.key, ask, step.cause, meta=meta))
+        step.emits.append(Emit(CONDITION_REPORTS, target.key, target.key, request, step.cause, meta=meta))
 
-    def asks(self, record: Input, report: ConditionReported) -> bool:
+    def is_own_request(self, record: Input, report: ConditionReported) -> bool:
         """Return whether a record of `condition-reports` is this service's own request from `fired`.
 
         A record from another writer would do no harm: its id would match no timer, or the check would find the actual
@@ -173,21 +174,21 @@ class HeartbeatMonitor:
         """
         return record.meta.source == self._source and report.reason == HEARTBEAT_STOPPED
 
-    def check(self, step: IngestBatch, ask: ConditionReported) -> None:
+    def check(self, step: IngestBatch, request: ConditionReported) -> None:
         """Check whether a source is silent. All reports that were waiting when its timer fired have been processed."""
-        target, source = ask.target, ask.source
+        target, source = request.target, request.source
         watch = step.state.watches.get(target.key, {}).get(source)
         if watch is None or check_id(watch) != step.cause.id:
             return
-        found = self._hear(step, watch, target, source)
+        found = self._status(step, watch, target, source)
         if found is None:
             return
-        said, grace = found
-        since = silent_since(watch, said, grace, step.now)
+        status, grace = found
+        since = silent_since(watch, status, grace, step.now)
         if since is None:
-            _set(step, watch, target, source, check_again(said, grace, step.now, step.now))
+            _set(step, watch, target, source, check_again(status, grace, step.now, step.now))
             return
-        for name, held in sorted(said.speaking.items()):
+        for name, held in sorted(status.speaking.items()):
             event = silenced(held, target=target, condition=name, grace=grace, since=since, now=step.now)
             step.write(CONDITIONS, condition_key(target, name), target.key, event)
         step.write(TIMERS, watch.id, target.key, None)
@@ -209,16 +210,16 @@ class HeartbeatMonitor:
         if grace is None:
             return
         uid = state.targets[target.key]
-        said = voice(state.conditions[target.key], uid, source, state.hears_since)
-        if said is None or not said.speaking:
+        status = voice(state.conditions[target.key], uid, source, state.hears_since)
+        if status is None or not status.speaking:
             return
         if watch is None:
-            name = min(said.speaking)
-            began = (name, said.speaking[name].generation)
+            name = min(status.speaking)
+            began = (name, status.speaking[name].generation)
             watch = HeartbeatWatch(timer_id(target, uid, began, source), uid, 0, None)
-        deadline = said.heard + grace
+        deadline = status.heard + grace
         if watch.deadline == deadline and deadline > now:
-            return  # its timer is as it should be
+            return  # its timer is correct
         cause = Meta(
             id=event_id("reconcile", TIMERS.short, watch.id, watch.generation),
             source=self._source,
@@ -232,17 +233,17 @@ class HeartbeatMonitor:
         """Check a target's sources earlier than planned where the target's new grace period is shorter."""
         for source, watch in sorted(state.watches.get(target.key, {}).items()):
             grace = self._period(state, target, source)
-            said = voice(state.conditions.get(target.key, {}), watch.target_uid, source, state.hears_since)
-            if grace is None or said is None or watch.deadline is None or watch.deadline <= said.heard + grace:
+            status = voice(state.conditions.get(target.key, {}), watch.target_uid, source, state.hears_since)
+            if grace is None or status is None or watch.deadline is None or watch.deadline <= status.heard + grace:
                 continue
             if watch.target_uid == state.targets.get(target.key):
                 self.repair(state, target, source, now, emits)
 
     def refit(self, state: ConditionIngestPartition, target: TargetRef, now: datetime, emits: list[Emit]) -> None:
-        """Watch a target's sources under other grace periods: those that were not watched, and those watched too long.
+        """Watch a target's sources under other grace periods: unwatched ones, and those watched too long.
 
-        After a restart it is not known whether the grace periods have changed since a timer was set, nor exactly when
-        the source was last heard. So a timer is moved only if its deadline cannot be right under the present one.
+        After a restart, neither changes of the grace periods since a timer was set nor the exact times of reports are
+        known. So a timer is moved only if its deadline cannot be right under the present period.
 
         A deadline that is too early is left as it is: when its timer fires, the source is checked.
         """
@@ -269,20 +270,20 @@ class HeartbeatMonitor:
             state: the state of the partition.
             target: the target.
             source: the source.
-            key: the target's key, where it is known already.
+            key: the target's key, if already computed.
         """
         own = state.graces.get(key or target.key) if state.graces else None
         return state.rules.value.graces.of(target.kind, source, own)
 
-    def _hear(
+    def _status(
         self, step: IngestBatch, watch: HeartbeatWatch, target: TargetRef, source: str
     ) -> tuple[SourceStatus, timedelta] | None:
-        """Return the status of a watched source, and its grace period; None when there is nothing left to watch."""
+        """Return the status of a watched source, and its grace period; None when nothing is left to watch."""
         uid = step.state.targets.get(target.key)
         if uid != watch.target_uid:
             return None  # the target was deleted; `wake` cleans up
-        said = voice(step.state.conditions.get(target.key, {}), uid, source, step.state.hears_since)
-        if said is None or not said.speaking:
+        status = voice(step.state.conditions.get(target.key, {}), uid, source, step.state.hears_since)
+        if status is None or not status.speaking:
             step.write(TIMERS, watch.id, target.key, None)
             return None
         grace = self._period(step.state, target, source)
@@ -291,7 +292,7 @@ class HeartbeatMonitor:
             # cancelled.
             _set(step, watch, target, source, None)
             return None
-        return said, grace
+        return status, grace
 
 
 def _coarseness(grace: timedelta | None, source: str) -> timedelta:

@@ -2,43 +2,43 @@
 
 Consumes:
     `condition-reports`, which any program may write; every record is checked before it counts.
-    `timer-fired`, for its own timers. Follows `resources` to know which targets exist, `probe-grants` to know which
-    reports may count, and `bindings` to remove the conditions of workloads that have left.
+    Its own `timer-fired`. Follows `resources` for the existing targets, `probe-grants` for the reports that may count,
+    and `bindings` to remove the conditions of workloads that have left.
 Keeps:
-    The conditions of each target (changelog `conditions`) and of the workloads there (`workload-conditions`), a timer
-    for each source that reports on a target (`timers`), and the uid of each declared target. Follows `configuration`:
-    other grace periods apply at once to the sources that are watched.
+    Changelogs: the conditions of each target (`conditions`) and of its workloads (`workload-conditions`), and a timer
+    for each source that reports on a target (`timers`). Also the uid of each declared target. Follows `configuration`:
+    other grace periods apply at once to the watched sources.
 Emits:
-    `conditions`: a record for each report that changes something, and now and then for one that does not; tombstones
-    for the conditions of deleted targets. Conditions whose source has fallen silent become Unknown.
+    `conditions`: a record for each report that changes something, and sometimes for one that does not; tombstones for
+    the conditions of deleted targets. Conditions whose source has fallen silent become Unknown.
     `workload-conditions`: a record for each report that counts, and tombstones for those of deleted targets and of
     workloads that have not been bound there for ten minutes.
-    `timers`: see `moorage.decide.conditions.heartbeats`.
-    `dead-letters`: the reports that are refused, with the reason and the original.
-    `condition-reports`: a report that was written to the wrong partition, once, for the partition of its target; and,
-    when a source seems to be silent, a record that requests another check.
+    `timers`: the timers of watches (`moorage.decide.conditions.heartbeats`).
+    `dead-letters`: the refused reports, each with the reason and the original.
+    `condition-reports`: a report that was written to the wrong partition, once, for the partition of its target. When a
+    source seems to be silent, a record that requests another check.
 
 Heartbeats do not move a timer. When it fires, either the source has reported in the meantime, and the timer is set
 again, or the source seems to be silent. In that case reports may still be waiting in the partition, because this
 service may have been down for longer than the grace period. So the request for another check is written to the same
 partition, after all waiting reports. The source counts as silent only when that request has been read.
 
-A heartbeat that changes nothing is remembered here, and written only now and then
-(`moorage.decide.conditions.heartbeats`). This is the one part of the state that a restore does not bring back. After a
-restore a source counts as heard as late as its records allow, until it is heard again. Reports about workloads are all
-written, because a workload's health counts for its present binding only if it was reported after that binding.
+A heartbeat that changes nothing is kept here, and written only sometimes (`moorage.decide.conditions.heartbeats`). A
+restore does not bring this back. After a restore, a source's last report counts as late as its records allow, until the
+next one. Reports about workloads are all written: a workload's health counts for its present binding only if it was
+reported after that binding.
 
 Whether a workload is bound to the target that its deployer names is not checked when a report is read, because the
 deployer may be ahead of the topics that this service reads. A condition is removed ten minutes after its last report if
 the workload is not bound there. Otherwise each pod that ever ran would leave one. Workloads have no heartbeats.
 
-Who has written a report is shown by the gateway's seal or a probe's signature (`moorage_schemas.signing`), and judged
-by the ProbeGrants (`moorage.decide.conditions.grants`). The grants are read to their present end before a report is
-refused, so none is lost because a grant came later. A report that is forwarded keeps its bytes, its seal and its
-signature, because only the partition of its target knows the target's labels.
+The gateway's seal or a probe's signature identifies a report's writer (`moorage_schemas.signing`), and ProbeGrants
+judge it (`moorage.decide.conditions.grants`). The grants are read to their present end before a report is refused, so a
+late grant loses none. A forwarded report keeps its bytes, its seal and its signature, because only the partition of its
+target has the target's labels.
 
-What a source reports beyond its limits is dropped before anything else is done with it
-(`moorage.runtime.reports.report_limiter`). One dead letter a minute for each source says how many reports these were.
+Reports of a source beyond its limits are dropped first (`moorage.runtime.reports.report_limiter`). One dead letter a
+minute for each source contains their number.
 
 A report belongs to the target that was declared when the report was written to Kafka. A report that was written before
 the present target of its name was declared is refused. The present targets are read before a report is checked, so that
@@ -56,6 +56,8 @@ from functools import cached_property, partial
 from heapq import nsmallest
 from types import MappingProxyType
 from typing import Any, ClassVar
+
+from typing_extensions import override
 
 from moorage.decide.conditions.grants import Grants
 from moorage.decide.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
@@ -142,50 +144,50 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         self._partitions = settings.partitions
         self._settings = settings
         self._source = f"moorage/{self.name}"
-        self._listener = HeartbeatMonitor(self._source)
+        self._monitor = HeartbeatMonitor(self._source)
 
+    @override
     def new_state(self, partition: int) -> ConditionIngestPartition:
-        """Return an empty state for a partition."""
         return ConditionIngestPartition(partition, Derived(Configuration(self._settings), rules_of))
 
     @cached_property
     def _seals(self) -> Seals | None:
         return seals_of(self._settings)
 
+    @override
     def new_globals(self) -> IngestView:
-        """Return the view of the configuration and the grants."""
         return IngestView(Configuration(self._settings, self.name), is_sealed=self._seals is not None)
 
+    @override
     def use_globals(self, state: ConditionIngestPartition, view: GlobalView) -> None:
-        """Follow the configuration and the grants."""
         if isinstance(view, IngestView):
             state.view = view
         if (configuration := configuration_of(view)) is not None:
             state.rules = Derived(configuration, rules_of)
 
+    @override
     def apply(self, state: ConditionIngestPartition, topic: Topic, key: str, event: Any) -> None:
-        """Fold in a condition, a timer, a binding, or a declared target."""
         state.apply(topic, key, event)
 
+    @override
     def process(
         self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False
     ) -> list[Emit]:
-        """Check each report, and write those that count. Check each source whose timer has fired."""
         judged = self._judge_senders(state, batch, now, fresh=fresh)
         emits: list[Emit] = []
         for record, sender in zip(batch, judged, strict=True):
             step, event = IngestBatch(state, now, emits, record.meta), record.event
             if isinstance(event, ConditionReported):  # nearly all of them
-                if self._listener.asks(record, event):
-                    self._listener.check(step, event)
+                if self._monitor.is_own_request(record, event):
+                    self._monitor.check(step, event)
                 elif isinstance(sender.refusal, Excess):
                     if (dropped := state.limiter.drop(record, sender.refusal, now)) is not None:
-                        emits.append(self._told(dropped, now))
+                        emits.append(self._dead_letter_of_dropped(dropped, now))
                 else:
                     self._report(step, record, event, sender)
             elif isinstance(event, TimerFired):
                 if event.owner == ISSUER:
-                    self._listener.fired(step, event)
+                    self._monitor.fired(step, event)
             else:
                 rule = "must be a report; a tombstone cannot withdraw a report"
                 refusal = Refusal(RefusalReason.INVALID_EVENT, field="value", value="", rule=rule)
@@ -197,7 +199,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     def _judge_senders(
         self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool
     ) -> Sequence[Judged]:
-        """Judge by whom the reports of a batch are, and whether they are too many.
+        """Judge the writers of a batch's reports, and whether they write too many.
 
         Raises:
             NeedFresh: targets or grants must be read first. Nothing is counted then.
@@ -205,7 +207,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         rate, grants = state.rules.value.rate, state.view.grants if state.view is not None else None
         limiter = state.limiter
         if rate is None and not grants:
-            if not fresh and any(self._asks_for_targets(state, record) for record in batch):
+            if not fresh and any(self._needs_targets(state, record) for record in batch):
                 raise NeedFresh
             return [COUNTS] * len(batch)
         check = SenderCheck(grants or Grants(), self._seals, limiter, rate, now, state.rules.value.skew)
@@ -222,24 +224,24 @@ class ConditionIngest(Service[ConditionIngestPartition]):
 
     def _judge_sender(self, state: ConditionIngestPartition, record: Input, check: SenderCheck) -> Judged:
         report = record.event
-        if not isinstance(report, ConditionReported) or self._listener.asks(record, report):
+        if not isinstance(report, ConditionReported) or self._monitor.is_own_request(record, report):
             return COUNTS
         return check.judge(record, report, state.labels.get(report.target.key, _NO_LABELS))
 
     def _needs_fresh(self, state: ConditionIngestPartition, record: Input, judged: Judged) -> bool:
         """Return whether targets or grants must be read before a report is decided on.
 
-        Grants must be if the report would be refused because none covers it. Only the partition of its target knows.
-        What is dropped because there is too much of it needs nothing.
+        Grants are needed if the report would be refused because none covers it, in the partition of its target. A
+        report that is dropped for its rate needs nothing.
         """
         if isinstance(judged.refusal, Excess):
             return False
         report = record.event
         if judged.refusal is not None and isinstance(report, ConditionReported):
             return not self._strayed(state, record, report.target.key)
-        return self._asks_for_targets(state, record)
+        return self._needs_targets(state, record)
 
-    def _asks_for_targets(self, state: ConditionIngestPartition, record: Input) -> bool:
+    def _needs_targets(self, state: ConditionIngestPartition, record: Input) -> bool:
         """Return whether the present targets must be read before a report is checked.
 
         The report's target may have been declared a moment ago. Or it may have been deleted and declared again; a
@@ -248,7 +250,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         removed.
         """
         report = record.event
-        if not isinstance(report, ConditionReported) or self._listener.asks(record, report):
+        if not isinstance(report, ConditionReported) or self._monitor.is_own_request(record, report):
             return False
         target = report.target.key
         if self._strayed(state, record, target):
@@ -282,14 +284,14 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         if refused is None and self._strayed(step.state, record, target):
             proofs = proofs_of(record.raw)
             sent_on = record.meta._replace(causation_id=record.meta.id, proofs=proofs)
-            # What is signed are the bytes, so another form of the same report would not do.
+            # The signature covers the bytes, so another form of the same report would not do.
             content = record.raw.value if proofs and record.raw is not None else report
             step.emits.append(Emit(CONDITION_REPORTS, target, target, content, record.meta, meta=sent_on))
             return
         if refused is None and target not in step.state.targets:
             refused = unknown_target(report)
         if refused is None:
-            # The time of a record is its writer's, who may have copied a report about an earlier target.
+            # The time of a record is set by its writer, who may have copied a report about an earlier target.
             times = [when for when in (record.written, sender.signed) if when is not None]
             refused = sender.refusal or earlier_target(report, min(times, default=None), step.state.began.get(target))
         if refused is not None:
@@ -308,10 +310,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             return
         unrecorded = _NONE
         if workload is None:  # workloads have no heartbeats
-            if known is not None and self._listener.may_stay_unrecorded(state, report, source, known, step.now):
+            if known is not None and self._monitor.may_stay_unrecorded(state, report, source, known, step.now):
                 known.hear(report, meta.id, step.now)
                 return
-            unrecorded = self._listener.coarseness(state, report.target, source, target)
+            unrecorded = self._monitor.coarseness(state, report.target, source, target)
         verdict = judge(
             report,
             report_id=meta.id,
@@ -330,24 +332,20 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             return
         step.write_condition(target, condition)
         if known is not None and known.source != source and known.target_uid == uid:
-            self._listener.taken_over(step, known, report.target)
+            self._monitor.taken_over(step, known, report.target)
         watch = state.watches.get(target, {}).get(source)
         if watch is None or watch.deadline is None or watch.target_uid != uid:
-            self._listener.begin(step, watch, report.target, condition)
+            self._monitor.begin(step, watch, report.target, condition)
 
     # Deleted targets, and repairs.
 
+    @override
     def wake(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
-        """Remove the conditions and timers of deleted targets, and apply grace periods that have changed.
-
-        Remove the conditions of workloads that are not bound any more, and those of targets that are not reported any
-        more and have no effect.
-        """
         emits: list[Emit] = []
         if state.hears_since is None:
             state.hears_since = now
         if state.view is not None:
-            state.view.tell()
+            state.view.log_rules()
         if state.graces_in_use != (graces := state.rules.value.graces):
             state.exact, state.graces_in_use = state.graces_in_use is not None, graces
             state.refit.begin(sorted(state.conditions))
@@ -356,12 +354,12 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             if len(emits) >= RECORDS:
                 break
             state.moved.discard(target)
-            self._listener.hasten(state, TargetRef.parse(target), now, emits)
+            self._monitor.hasten(state, TargetRef.parse(target), now, emits)
         for target in state.refit.portion(emits):
-            self._listener.refit(state, TargetRef.parse(target), now, emits)
+            self._monitor.refit(state, TargetRef.parse(target), now, emits)
         self._forget_unbound(state, now, emits)
         self._forget_unreported(state, now, emits)
-        emits += [self._told(dropped, now) for dropped in state.limiter.due(now)]
+        emits += [self._dead_letter_of_dropped(dropped, now) for dropped in state.limiter.due(now)]
         return emits
 
     def _clean_up(self, state: ConditionIngestPartition, now: datetime, emits: list[Emit]) -> None:
@@ -370,7 +368,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             if len(emits) >= RECORDS:
                 return
             uid = state.targets.get(target)
-            gone = [
+            removed = [
                 *(
                     (CONDITIONS, condition_key(target, name), held.target_uid, held.generation)
                     for name, held in sorted(state.conditions.get(target, {}).items())
@@ -384,44 +382,42 @@ class ConditionIngest(Service[ConditionIngestPartition]):
                     for _, watch in sorted(state.watches.get(target, {}).items())
                 ),
             ]
-            for topic, key, former, generation in gone:
+            for topic, key, former, generation in removed:
                 if former != uid:
-                    cause = self._gone(target, event_id("target-gone", topic.short, key, former, generation))
+                    cause = self._removal(target, event_id("target-gone", topic.short, key, former, generation))
                     IngestBatch(state, now, emits, cause).write(topic, key, target, None)
             state.orphans.discard(target)
 
     def _forget_unbound(self, state: ConditionIngestPartition, now: datetime, emits: list[Emit]) -> None:
-        """Write the tombstones of a portion of the conditions of workloads that are not bound any more."""
+        """Write the tombstones of a portion of the conditions of workloads that are no longer bound."""
         for target, name in state.unbound_at(now, max(0, RECORDS - len(emits))):
             held = state.workloads[target][name]
             key = _workload_key(target, name)
-            cause = self._gone(target, event_id("workload-gone", key, held.target_uid, held.generation, held.report_id))
+            cause = self._removal(
+                target, event_id("workload-gone", key, held.target_uid, held.generation, held.report_id)
+            )
             IngestBatch(state, now, emits, cause).write(WORKLOAD_CONDITIONS, key, target, None)
 
     def _forget_unreported(self, state: ConditionIngestPartition, now: datetime, emits: list[Emit]) -> None:
-        """Write the tombstones of a portion of the conditions that are not reported any more and have no effect."""
+        """Write the tombstones of a portion of the conditions that are no longer reported and have no effect."""
         for target, name in state.unreported_at(now, max(0, RECORDS - len(emits))):
             held = state.conditions[target][name]
             key = condition_key(target, name)
             identity = event_id("condition-gone", key, held.target_uid, held.generation, held.report_id)
-            IngestBatch(state, now, emits, self._gone(target, identity)).write(CONDITIONS, key, target, None)
+            IngestBatch(state, now, emits, self._removal(target, identity)).write(CONDITIONS, key, target, None)
 
-    def _gone(self, target: str, identity: str) -> Meta:
+    def _removal(self, target: str, identity: str) -> Meta:
         return Meta(id=identity, source=self._source, type=RESOURCES.event_type, subject=target)
 
+    @override
     def next_wake(self, state: ConditionIngestPartition) -> datetime | None:
-        """Return a time in the past when a target was deleted or has another grace period.
-
-        Otherwise, return when a condition may be removed: of a workload that is not bound, or one that is not reported
-        any more; or when reports that were dropped are to be told. None if there is none.
-        """
         if state.orphans or state.moved or state.refit:
             return _AT_ONCE
         waits = (state.unbound.next, state.unreported.next, state.limiter.next)
         return min((due for due in waits if due is not None), default=None)
 
+    @override
     def reconcile(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
-        """Remove the state of deleted targets. Watch every source that reports and is not watched. Done in portions."""
         emits: list[Emit] = []
         if not state.round:
             state.round.begin(sorted({*state.conditions, *state.workloads, *state.watches}))
@@ -434,23 +430,23 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             for target in checked
             if target in state.targets and target not in state.orphans
             for source in sorted({held.source for held in state.conditions.get(target, {}).values()})
-            if self._listener.suspects(state, target, source, now)
+            if self._monitor.suspects(state, target, source, now)
         ]
         for target, source in suspects:
-            self._listener.repair(state, TargetRef.parse(target), source, now, emits)
+            self._monitor.repair(state, TargetRef.parse(target), source, now, emits)
         return emits
 
+    @override
     def is_reconciling(self, state: ConditionIngestPartition) -> bool:
-        """Return whether targets are left to check in this round."""
         return bool(state.round)
 
     # Refusals.
 
-    def refuse(self, state: ConditionIngestPartition, bad: Malformed, now: datetime) -> list[Emit]:  # noqa: ARG002 - it is the same for all partitions
-        """Return the dead letter of a record that could not be decoded."""
+    @override
+    def refuse(self, state: ConditionIngestPartition, bad: Malformed, now: datetime) -> list[Emit]:
         return [dead_letter(self.name, bad, now)]
 
-    def _told(self, dropped: Dropped, now: datetime) -> Emit:
+    def _dead_letter_of_dropped(self, dropped: Dropped, now: datetime) -> Emit:
         """Return the one dead letter of reports of a source that were dropped."""
         return self._dead_letter(dropped.record, dropped.why, now, dropped.count)
 

@@ -43,7 +43,7 @@ class IngestView(ConfiguredView):
 
     Args:
         configuration: the settings to decide by.
-        is_sealed: whether this process can tell which reports a gateway has accepted.
+        is_sealed: whether this process can detect which reports a gateway has accepted.
     """
 
     def __init__(self, configuration: Configuration, *, is_sealed: bool) -> None:
@@ -56,27 +56,27 @@ class IngestView(ConfiguredView):
     def wants(self, topic: Topic, key: str) -> bool:
         return topic is PROBE_GRANTS or super().wants(topic, key)
 
+    @override
     def apply(self, record: Input) -> None:
-        """Fold in a grant, its end, or the configuration."""
         if record.topic is PROBE_GRANTS:
             event = record.event
             self.grants.put(record.key, event.spec if isinstance(event, ProbeGrantChanged) else None)
         else:
             super().apply(record)
 
-    def tell(self) -> None:
-        """Say in the log what counts, when that is known first and whenever it has changed."""
+    def log_rules(self) -> None:
+        """Log which reports count, at first and whenever it has changed."""
         if self._logged is bool(self.grants):
             return
         self._logged = bool(self.grants)
         if not self.grants:
-            log.warning("probe_grants.none", consequence="every report counts, whoever has written it")
+            log.warning("probe_grants.none", consequence="every report counts, whatever its writer")
         elif self._is_sealed:
             log.info("probe_grants.in_force", consequence="only reports that a ProbeGrant covers count")
         else:
             log.warning(
                 "probe_grants.not_checked",
-                consequence="reports in Kafka without a signature count, whoever has written them",
+                consequence="reports in Kafka without a signature count, whatever their writer",
                 missing="MOORAGE_SERVICE_ACCOUNT_SIGNING_KEY_FILE",
             )
 
@@ -89,10 +89,10 @@ UNREPORTED_KEPT: Final = timedelta(hours=24)
 """How long a condition is kept after its last report if no taint can follow from it."""
 
 _FEW: Final = 16
-"""The number of types of conditions up to which those of one workload are looked up, and not searched for."""
+"""The number of types of conditions up to which those of a workload are looked up instead of searched for."""
 
 ISSUER: Final = "condition-ingest"
-"""The owner of this service's timers."""
+"""The issuer of this service's timers."""
 
 Table = dict[str, dict[str, KeptCondition]]
 
@@ -115,18 +115,18 @@ class ReportRules:
 
 
 class DueConditions:
-    """Conditions that are to be checked at a time. Each is in it once, and keeps its first time until it is taken."""
+    """Conditions to check at a time. Each is contained once, with its first time, until it is taken."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[datetime, str, str]] = []
         self._members: set[tuple[str, str]] = set()
 
     def __len__(self) -> int:
-        """The number of conditions."""
+        """Return the number of conditions."""
         return len(self._heap)
 
     def __contains__(self, place: tuple[str, str]) -> bool:
-        """Whether a condition is to be checked, by target and name."""
+        """Return whether a condition is to be checked, by target and name."""
         return place in self._members
 
     @property
@@ -177,14 +177,13 @@ class ConditionIngestPartition:
     """The uid of each declared target, by its key."""
 
     began: dict[str, datetime] = field(default_factory=dict)
-    """When each declared target was first declared, truncated to the second, by its key. Only of targets whose record
-    has this time."""
+    """The time at which each target was first declared, truncated to the second, by its key, if its record has it."""
 
     labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The labels of each declared target that has some, by its key. ProbeGrants select by them."""
 
     view: IngestView | None = None
-    """What all partitions share. None in a state that follows nothing."""
+    """The view that all partitions share. None in a state that follows nothing."""
 
     graces: dict[str, timedelta] = field(default_factory=dict)
     """The grace periods that targets set themselves, by the target's key."""
@@ -202,7 +201,7 @@ class ConditionIngestPartition:
     """When the service was first woken after the restore. Every report since then was read by this process."""
 
     exact: bool = False
-    """Whether in that check it is known when each source was last heard. After a restart it is not."""
+    """Whether that check has the time of each source's last report. After a restart it has not."""
 
     bound: dict[str, set[str]] = field(default_factory=dict)
     """The keys of the workloads that are bound to each target, by the target's key."""
@@ -220,7 +219,7 @@ class ConditionIngestPartition:
     """The keys under which there is state of a target that is not, or no longer, declared."""
 
     limiter: ReportLimiter = field(default_factory=ReportLimiter)
-    """What its sources have reported."""
+    """The counts of its sources' reports."""
 
     round: PendingChecks = field(default_factory=PendingChecks)
     """The targets that the reconciler's present round has still to reach."""
@@ -270,7 +269,7 @@ class ConditionIngestPartition:
                 self._see(target, name)
 
     def put_condition(self, target: str, condition_type: str, event: ConditionChanged) -> KeptCondition:
-        """Fold in a condition of a target. Returns what is kept of it."""
+        """Fold in a condition of a target. Return the kept part of it."""
         table = self.conditions.setdefault(target, {})
         known = table.get(condition_type)
         if newer_condition(event, known):
@@ -278,7 +277,7 @@ class ConditionIngestPartition:
         else:
             held = cast("KeptCondition", known)
         self._check(target)
-        # One that is known already is in `unreported` since it was new.
+        # An existing one has been in `unreported` since it was new.
         if known is None and not leads_to_a_taint(target, condition_type):
             self.unreported.add(held.latest + UNREPORTED_KEPT, target, condition_type)
         return held
@@ -328,10 +327,10 @@ class ConditionIngestPartition:
             self._see(key.target, name)
 
     def _see(self, target: str, name: str) -> None:
-        """Remember to check a condition if its workload is not bound.
+        """Note to check a condition if its workload is not bound.
 
-        Nothing is known of bindings while a restore reads conditions. So it remembers all of them, and the first check
-        drops those that are bound.
+        A restore reads conditions before bindings. So all of them are noted, and the first check drops those that are
+        bound.
         """
         held = self.workloads.get(target, {}).get(name)
         if held is None or (target, name) in self.unbound:
@@ -437,7 +436,7 @@ class IngestBatch:
 
         Args:
             target: the key of the target.
-            written: what `written_condition` returned.
+            written: the result of `written_condition`.
         """
         # This process has read the report, so the times of the condition are exact.
         name: str = written.type

@@ -29,10 +29,10 @@ class EvictionRules:
     """Whether taints evict from clusters."""
 
     rated: bool
-    """Whether the governor limits how many evictions from clusters there are per second."""
+    """Whether the governor limits the evictions from clusters per second."""
 
     retention: timedelta
-    """How long an eviction that is over is kept."""
+    """How long an ended eviction is kept."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -42,7 +42,7 @@ class Traits:
     labels: Mapping[str, str]
     purge_mode: str
     deployer: str = ""
-    """The bridge that has to acknowledge evictions, whoever reports; empty if reports say who has to."""
+    """The bridge that must acknowledge evictions, whatever reporters there are; empty if reports name the deployer."""
 
 
 PLAIN: Final = Traits(MappingProxyType({}), "")
@@ -50,7 +50,7 @@ PLAIN: Final = Traits(MappingProxyType({}), "")
 
 
 class DeployerReport(Struct, frozen=True, gc=False):
-    """The binding that a deployer has last named in a report about a workload, and its source."""
+    """The last binding that a deployer has named in a report about a workload, and its source."""
 
     uid: str
     generation: int
@@ -58,12 +58,12 @@ class DeployerReport(Struct, frozen=True, gc=False):
 
 
 class EvictionReport(Struct, frozen=True, gc=False):
-    """What a deployer has last reported of the eviction of a binding."""
+    """A deployer's last report about the eviction of a binding."""
 
     uid: str
     generation: int
-    is_gone: bool
-    """Whether the work is gone. Otherwise it was not removed, and the reason says why."""
+    is_removed: bool
+    """Whether the work was removed. Otherwise, the reason states why not."""
 
     reason: str
     message: str
@@ -71,19 +71,19 @@ class EvictionReport(Struct, frozen=True, gc=False):
     source: str
 
     def is_about(self, task: Task) -> bool:
-        """Return whether it is about the binding that a task is about."""
+        """Return whether it concerns the binding of a task."""
         return (self.uid, self.generation) == (task.uid, task.generation)
 
 
 class Binding(Struct, frozen=True, gc=False):
-    """A workload on a target, without what the keys of the tables contain already.
+    """A workload on a target, without the content of the tables' keys.
 
-    It refers to nothing that refers back to it, so the garbage collector need not visit a million of them.
+    It is part of no reference cycle, so the garbage collector need not visit a million of them.
     """
 
     uid: str
     owner: str
-    """The key of the owner; empty when the workload is its own."""
+    """The key of the workload's ownerReference; empty when the workload is its own."""
 
     generation: int
     revision: int
@@ -92,13 +92,15 @@ class Binding(Struct, frozen=True, gc=False):
 
     traits: Traits
     deployer: str = ""
-    """The deployer that acknowledges evictions: the one whose last report names this binding, or the bridge that
-    mirrors the workload. Empty if there is none."""
+    """The deployer that acknowledges evictions; empty if there is none.
+
+    It is the bridge that mirrors the workload, or the deployer whose last report names this binding.
+    """
 
 
 @dataclass(slots=True)  # not frozen, because creating a frozen one takes twice as long; nothing modifies it
 class Task:
-    """An eviction that is not over."""
+    """An eviction that has not ended."""
 
     uid: str
     owner: str
@@ -110,7 +112,7 @@ class Task:
 
     taints: tuple[Taint, ...]
     held_by: tuple[str, ...] = ()
-    """What holds it according to the governor; empty before the first answer."""
+    """The guards that hold it according to the governor; empty before the first answer."""
 
     asked: int = 0
     """The revision of its eviction request; 0 when there is none."""
@@ -120,10 +122,10 @@ class Task:
 
     reason: str = ""
     message: str = ""
-    """Why a requested eviction was requested. Empty before."""
+    """The reason for requesting the eviction; empty before it is requested."""
 
     deployer: str = ""
-    """The deployer that has to acknowledge a requested eviction. Empty if nobody has to."""
+    """The deployer that must acknowledge a requested eviction; empty for none."""
 
     escalated: Escalation | None = None
     acknowledged: Acknowledgement | None = None
@@ -191,7 +193,7 @@ class BoundTarget:
     """When its taints will change by time alone."""
 
     is_out_of_service: bool = False
-    """Whether it is a node that is not ready and that somebody says is out of service: nothing runs there any more."""
+    """Whether it is a node that is not ready and was declared out of service: nothing runs there."""
 
     zone: str = ""
     bindings: dict[str, Binding] = field(default_factory=dict)
@@ -208,7 +210,7 @@ class BoundTarget:
 
     @property
     def empty(self) -> bool:
-        """Whether nothing is known of the target."""
+        """Whether the target has no state."""
         return not (self.generation or self.bindings or self.tasks or self.early or self.reports)
 
     def is_undecided(self, now: datetime) -> bool:

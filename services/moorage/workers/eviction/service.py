@@ -1,39 +1,35 @@
 """The service eviction, the only writer of `evictions`.
 
 Consumes:
-    `taints`, `bindings`, `workload-conditions`, `timer-fired` for its own timers, and `eviction-answers` of the
-    governor.
+    `taints`, `bindings`, `workload-conditions`, its own `timer-fired`, and `eviction-answers` of the governor.
 Keeps:
-    The taints that evict and the bindings of each target, which deployer runs each of them, and what deployers report
-    of evictions (source tables), its tasks and its own timers (changelogs
-    `evictions` and `timers`). A global view of the guards that may hold evictions (pauses, budgets, disruption budgets)
-    and of the configuration.
+    Source tables: the taints that evict, the bindings of each target with their deployers, and deployers' reports of
+    evictions. Changelogs: its tasks (`evictions`) and its own timers (`timers`). Global view: the guards that may hold
+    evictions (pauses, budgets, disruption budgets) and the configuration.
 Emits:
-    `evictions`: the states of each task. Requested lasts until the binding is gone, even if the taint is removed. What
-    the deployer reports meanwhile is written to the same task. A task that is over is tombstoned after
-    `eviction-retention`.
+    `evictions`: the states of each task. Requested lasts until the binding ends, even if the taint is removed. The
+    deployer's reports are written to the same task. An ended task is tombstoned after `eviction-retention`.
     `generation-floors`: the highest generation of those tombstones, in the same transaction.
-    `timers`: set, moved and cancelled with the deadline of a scheduled task, tombstoned when the task is over.
+    `timers`: set, moved and cancelled with the deadline of a scheduled task, tombstoned when the task ends.
     `eviction-asks`: a request to the governor when a task comes due that a guard may hold; written again when the
-    eviction is requested, tombstoned when the task does not need it any more.
+    eviction is requested, tombstoned when the task no longer needs it.
 
-An eviction that no guard may hold is requested as soon as it is due, without asking the governor. An eviction that a
-guard may hold becomes Held and asks the governor. The answer grants the eviction or states what holds it. A grant is
-used at once or returned: after a restart, and when it had to wait for the taint-manager, the eviction asks again. Work
-leaves a Karmada cluster only with the feature gate Failover and `enableNoExecuteTaintEviction`, and the limit on
-evictions per second may hold these evictions, too.
+An eviction that no guard may hold is requested as soon as it is due, without the governor. Otherwise the eviction
+becomes Held and requests a grant. The answer grants the eviction or names what holds it. A grant is used at once or
+returned: after a restart, or a wait for the taint-manager, the eviction requests a new one. Work leaves a Karmada
+cluster only with the feature gate Failover and `enableNoExecuteTaintEviction`. The limit on evictions per second
+applies to these evictions as well.
 
-A record may make an eviction come due, but a record alone never requests an eviction. The eviction becomes pending, and
-is decided on with the present state, when everything that is committed now has been read (taints, bindings, pauses). So
-old records of a backlog evict nothing. The same holds for taints that the taint-manager is about to remove: while there
-are committed records about the target that the taint-manager has not processed, the eviction waits, and after a moment
-it is Held for `UpstreamLag`.
+A record may make an eviction come due, but a record alone never requests an eviction. The eviction becomes pending. It
+is decided on once all present records of taints, bindings and pauses have been read, so a backlog evicts nothing. The
+same holds for taints that the taint-manager is about to remove. While it has unprocessed records about the target, the
+eviction waits, and after a moment it is Held for `UpstreamLag`.
 
-A deployer that names its binding in its reports acknowledges evictions. The eviction of such a binding says so when it
-is requested, and then the binding stays until the deployer has acknowledged. An acknowledgement counts for exactly one
-binding, and only while its eviction is requested; until then it is kept. So it does not matter which of the topics is
-read first. On a node that is not ready and has the taint `node.kubernetes.io/out-of-service`, evictions are
-acknowledged at once, because somebody has said that nothing runs there.
+A deployer that names its binding in its reports acknowledges evictions. The request for such an eviction names the
+deployer, and the binding stays until the deployer has acknowledged. An acknowledgement counts for exactly one binding,
+and only while its eviction is requested; until then it is kept. So the reading order of the topics does not matter. On
+a node that is not ready and has the taint `node.kubernetes.io/out-of-service`, evictions are acknowledged at once: the
+taint states that nothing runs there.
 
 A deadline is computed only when the taints or the tolerations change. The time of a decision is that of its cause (the
 CloudEvents time of the record, `firedTime` of a timer), so that the same topics give the same bytes. A decision that
@@ -49,6 +45,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, ClassVar, Final
+
+from typing_extensions import override
 
 from moorage.decide.disruption.budgets import LEAVE_LASTS, Subject
 from moorage.decide.kubernetes.durations import LONGEST_DURATION
@@ -95,20 +93,20 @@ _OUT_OF_SERVICE: Final = f"taint/{OUT_OF_SERVICE}"
 _GRACE: Final = timedelta(seconds=10)
 """How long after a deadline the reconciler waits for the timer, or after an eviction request for the governor."""
 
-_ASK_AGAIN: Final = timedelta(seconds=60)
-"""The time after which a held eviction asks again. Answers may be lost, and their topic does not keep them forever."""
+_REQUEST_AGAIN: Final = timedelta(seconds=60)
+"""The time after which a held eviction requests its grant again. Answers may be lost, and their topic expires them."""
 
 _CHECK_AGAIN: Final = timedelta(milliseconds=200)
 """The time between two checks of whether the taint-manager has caught up."""
 
 _UPSTREAM_LAG: Final = "UpstreamLag"
-"""What holds an eviction while the taint-manager still has records about its target to process."""
+"""The blocker of an eviction while the taint-manager still has records about its target to process."""
 
-_LAG_UNTOLD: Final = timedelta(seconds=2)
-"""How long this is not reported. The taint-manager commits records without output within a second."""
+_LAG_TOLERATED: Final = timedelta(seconds=2)
+"""How long this lag is not reported. The taint-manager commits records without output within a second."""
 
 _GRACEFULLY: Final = "Gracefully"
-"""The purge mode of work that keeps running until placement ends its binding, so that nobody acknowledges before."""
+"""The purge mode of work that runs until placement ends its binding, so no earlier acknowledgement is needed."""
 
 _CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 
@@ -149,34 +147,35 @@ class Eviction(Service[EvictionPartition]):
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings()
 
+    @override
     def new_state(self, partition: int) -> EvictionPartition:
-        """Return an empty state for a partition."""
         return EvictionPartition(Derived(Configuration(self._settings), rules_of), partition)
 
+    @override
     def new_globals(self) -> GlobalView:
-        """Return the view of the guards that may hold evictions, with the configuration."""
         return GuardView(Configuration(self._settings, self.name))
 
+    @override
     def use_globals(self, state: EvictionPartition, view: GlobalView) -> None:
-        """Give a partition the view of the guards that may hold evictions."""
         if isinstance(view, GuardView):
             state.guards = view.guards
         if (configuration := configuration_of(view)) is not None:
             state.rules = Derived(configuration, rules_of)
 
+    @override
     def apply(self, state: EvictionPartition, topic: Topic, key: str, event: Any) -> None:
-        """Fold in taints, a binding, a task or a timer."""
         state.fold(topic, key, event)
 
+    @override
     def process(
         self,
         state: EvictionPartition,
         batch: Sequence[Input],
         now: datetime,
         *,
-        fresh: bool = False,  # noqa: ARG002 - the service follows no topics
+        fresh: bool = False,
     ) -> list[Emit]:
-        """Fold in each record, and check what it concerns. Evictions that have come due stay pending until `wake`."""
+        # evictions that have come due stay pending until `wake`
         emits: list[Emit] = []
         for record in batch:
             if record.topic is TAINTS:
@@ -192,19 +191,19 @@ class Eviction(Service[EvictionPartition]):
                 emits += self._answered(state, record, record.event, now)
         return emits
 
+    @override
     def needs(self, state: EvictionPartition, now: datetime) -> Needs | None:
-        """Require the present taints, bindings and pauses, and whether the taint-manager may remove any taint."""
         state.check_again(now)
         if not state.begun or state.rules_in_use != state.rules.value:
             return _NEEDS
         return replace(_NEEDS, keys=frozenset(key for key, _ in state.pending)) if state.pending else None
 
+    @override
     def refreshed(self, state: EvictionPartition, found: Freshness) -> None:
-        """Note that everything needed has been read."""
         state.found = found
 
+    @override
     def wake(self, state: EvictionPartition, now: datetime) -> list[Emit]:
-        """Decide on pending evictions, in portions. After a restart, or under other rules, check everything first."""
         emits: list[Emit] = []
         if not state.begun or state.rules_in_use != state.rules.value:
             state.begun, state.rules_in_use = True, state.rules.value
@@ -221,26 +220,25 @@ class Eviction(Service[EvictionPartition]):
         self.remove_old(state, now, emits)
         return emits
 
+    @override
     def next_wake(self, state: EvictionPartition) -> datetime | None:
-        """Return a past time while something is pending; a later time when all of it waits for the taint-manager."""
         if state.pending or state.unseen or state.checks:
             return _AT_ONCE
         return min((time for time in (state.check_at, self.next_removal(state)) if time is not None), default=None)
 
     def next_removal(self, state: EvictionPartition) -> datetime | None:
-        """Return when the next eviction that is over is removed."""
-        over = state.over.next()
-        return None if over is None else _later(over, state.rules.value.retention)
+        """Return when the next ended eviction is removed."""
+        ended = state.ended.next()
+        return None if ended is None else _later(ended, state.rules.value.retention)
 
     def remove_old(self, state: EvictionPartition, now: datetime, emits: list[Emit]) -> None:
-        """Remove a portion of the evictions that have been over for long enough.
+        """Remove a portion of the evictions that ended long enough ago.
 
-        Their highest generation is kept, in the same transaction: a workload that is created again under its name must
-        not get any of theirs.
+        Their highest generation is kept, in the same transaction: a workload that is created again must not reuse one.
         """
         highest: tuple[int, Emit] | None = None
         for key, decided in islice(
-            state.over.take_due(now - state.rules.value.retention), max(0, RECORDS - len(emits))
+            state.ended.take_due(now - state.rules.value.retention), max(0, RECORDS - len(emits))
         ):
             eviction = EvictionKey.parse(key)
             cause = Meta(
@@ -260,16 +258,16 @@ class Eviction(Service[EvictionPartition]):
             self.apply(state, GENERATION_FLOORS, str(state.partition), event)
             emits.append(Emit(GENERATION_FLOORS, str(state.partition), removal.partition_key, event, removal.cause))
 
+    @override
     def reconcile(self, state: EvictionPartition, now: datetime) -> list[Emit]:
-        """Decide again on everything, in portions. Repair what differs, and deadlines whose timer did not fire."""
         emits: list[Emit] = []
         if not state.round:
             state.round.begin(_concerned(state))
         self._check_targets(state, state.round, now, _GRACE, emits)
         return emits
 
+    @override
     def is_reconciling(self, state: EvictionPartition) -> bool:
-        """Return whether targets are left to decide on again."""
         return bool(state.round)
 
     def _check_targets(
@@ -316,7 +314,7 @@ class Eviction(Service[EvictionPartition]):
                 view = TargetView(
                     state, key, check.cause, check.time or now, reported=check.reported, emits=emits, verdicts=verdicts
                 )
-                self._acknowledge(view, workload)  # the taints may say that nothing runs on the target any more
+                self._acknowledge(view, workload)  # the taints may state that nothing runs on the target
             else:
                 step = (task.generation, task.revision) if task is not None else (0, 0)
                 cause = Meta(
@@ -328,7 +326,8 @@ class Eviction(Service[EvictionPartition]):
                 )
                 view = TargetView(state, key, cause, now, due=now - check.grace, emits=emits, verdicts=verdicts)
                 if task is not None and _is_orphaned(task, binding):
-                    # After the tombstone of a binding is gone, nothing else reports that the binding has ended.
+                    # Once the tombstone of a binding is compacted away, nothing else reports that the binding has
+                    # ended.
                     self._end(view, workload, task)
                 else:
                     self._acknowledge(view, workload)  # it was read before the eviction's own record
@@ -353,7 +352,7 @@ class Eviction(Service[EvictionPartition]):
         if check.workloads:
             state.checks[record.key] = check
         else:
-            state.checks.pop(record.key, None)  # what was left of an earlier check is checked now
+            state.checks.pop(record.key, None)  # the rest of an earlier check is checked now
         return emits
 
     def _binding(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
@@ -375,7 +374,7 @@ class Eviction(Service[EvictionPartition]):
         return view.emits
 
     def _reported(self, state: EvictionPartition, record: Input, now: datetime) -> list[Emit]:
-        """Fold in what a deployer reports. It may concern an eviction that is requested."""
+        """Fold in a deployer's report. It may concern a requested eviction."""
         self.apply(state, WORKLOAD_CONDITIONS, record.key, record.event)
         workload, key, condition = WorkloadConditionKey.parse(record.key)
         if condition != EVICTED or key not in state.targets:
@@ -386,9 +385,9 @@ class Eviction(Service[EvictionPartition]):
 
     @staticmethod
     def _acknowledge(view: TargetView, workload: str) -> None:
-        """Write what the deployer has reported of a requested eviction, unless it is known already.
+        """Write a new report of a deployer about a requested eviction.
 
-        Nobody has to report from a node that is out of service: who says that it is also says that the work is gone.
+        Out-of-service nodes need no report: the declaration also states that the work has ended.
         """
         target = view.state.targets[view.target]
         task, report = target.tasks.get(workload), target.reports.get(workload)
@@ -400,17 +399,17 @@ class Eviction(Service[EvictionPartition]):
             return
         if report is None or not report.is_about(task):
             return
-        said: dict[str, Any] = {"message": report.message, "time": report.time, "source": report.source}
-        if report.is_gone:
-            view.acknowledge(workload, task, acknowledged=Acknowledgement(**said))
+        report_fields: dict[str, Any] = {"message": report.message, "time": report.time, "source": report.source}
+        if report.is_removed:
+            view.acknowledge(workload, task, acknowledged=Acknowledgement(**report_fields))
             return
         known = task.escalated
         if known is None or (known.reason, known.message) != (report.reason, report.message):
-            view.acknowledge(workload, task, escalated=Escalation(reason=report.reason, **said))
+            view.acknowledge(workload, task, escalated=Escalation(reason=report.reason, **report_fields))
 
     def _fired(self, state: EvictionPartition, record: Input, event: TimerFired) -> None:
         if state.timers.get(event.id) != (event.generation, event.deadline):
-            return  # the timer was moved or cancelled, or is over
+            return  # the timer was moved, cancelled or deleted
         target = state.targets.get(event.target.key)
         if target is not None and event.subject in target.bindings:
             state.put((event.target.key, event.subject), Pending(record.meta, event.fired_time))
@@ -424,7 +423,7 @@ class Eviction(Service[EvictionPartition]):
             return []
         mine = (task.generation, task.asked) == (event.generation, event.asked)
         if task.state is not EvictionState.HELD or not mine:
-            return []  # it was cancelled, is over, or has asked again
+            return []  # it was cancelled, has ended, or was requested again
         time = record.meta.time or now
         if event.granted:
             state.put((key, workload), Pending(record.meta, time, answer=event))
@@ -452,8 +451,8 @@ class Eviction(Service[EvictionPartition]):
             waits = task is not None and task.state is EvictionState.HELD and task.asked
             if (
                 not waits
-                or state.is_asked_otherwise(place)
-                or (view.due is not None and _asks_again(state, view, place))
+                or state.is_request_outdated(place)
+                or (view.due is not None and _is_request_stale(state, view, place))
             ):
                 state.put(place, Pending(view.cause, view.time, reported=view.reported))
             return
@@ -467,11 +466,11 @@ class Eviction(Service[EvictionPartition]):
         self._not_due(state, view, workload, found)
 
     def _withdraw(self, state: EvictionPartition, view: TargetView, target: BoundTarget, workload: str) -> None:
-        """Take back a requested eviction of a mirrored workload that the taints do not demand any more.
+        """Withdraw a requested eviction of a mirrored workload that the taints no longer demand.
 
-        Its bridge may only watch, or may not have reached the cluster yet. What it would do later, when nothing demands
-        it, would be wrong. Nothing is lost if it is removing the workload at this moment: the workload is gone then.
-        An eviction of which only the time has passed stays requested, whatever the time of the record is.
+        Its bridge may be read-only, or may not have reached the cluster yet, and a late removal would be wrong. A
+        removal in progress does no harm: the workload then ends. An eviction whose time alone has passed stays
+        requested, whatever the time of the record is.
         """
         task, binding = target.tasks[workload], target.bindings[workload]
         if not binding.traits.deployer or task.acknowledged is not None:
@@ -483,9 +482,9 @@ class Eviction(Service[EvictionPartition]):
         ):
             return
         if task.asked:
-            # It was not carried out, so its place in budgets is given back at once.
-            view.ask(workload, due=view.time, revision=task.revision + 1)
-        view.unask(workload)
+            # It was not carried out, so its place in budgets is released at once.
+            view.request_grant(workload, due=view.time, revision=task.revision + 1)
+        view.withdraw_request(workload)
         if isinstance(found, EvictAt):
             self._schedule(state, view, workload, found)
         else:
@@ -510,7 +509,7 @@ class Eviction(Service[EvictionPartition]):
                     view.move_timer(workload, task.generation, found.deadline)
             case Keep() if scheduled or held:
                 reason = "Tolerated" if found.tolerated else "TaintRemoved"
-                view.unask(workload)
+                view.withdraw_request(workload)
                 view.write(workload, EvictionState.CANCELLED, reason=reason, message=found.reason)
                 view.move_timer(workload, target.bindings[workload].generation, None)
             case _:
@@ -554,7 +553,7 @@ class Eviction(Service[EvictionPartition]):
             since = pending.waited or fresh.now
             kept = pending.kept or (fresh.now if pending.answer is not None else None)
             state.wait(place, replace(pending, waited=since, kept=kept), fresh.now + _CHECK_AGAIN)
-            if fresh.now - since >= _LAG_UNTOLD:
+            if fresh.now - since >= _LAG_TOLERATED:
                 self._hold_for_taints(view, workload, found)
         else:
             self._due(state, view, workload, found)
@@ -573,7 +572,7 @@ class Eviction(Service[EvictionPartition]):
             )
 
     def _due(self, state: EvictionPartition, view: TargetView, workload: str, found: Verdict) -> None:
-        """Process an eviction that has come due: ask the governor if a guard may hold it, otherwise request it."""
+        """Process an eviction that has come due: request a grant if a guard may hold it, or request the eviction."""
         target = state.targets[view.target]
         task, binding = target.tasks.get(workload), target.bindings[workload]
         held = task is not None and task.state is EvictionState.HELD
@@ -581,16 +580,16 @@ class Eviction(Service[EvictionPartition]):
             paused = self._paused(state, view.target, target, workload)
             if view.answer is not None and paused:
                 message = f"held by {', '.join(paused)}, declared after the eviction was granted; waits for a new grant"
-                self._ask_anew(view, workload, task, message, held_by=paused)
-            elif (view.target, workload) not in state.asked:
+                self._request_again(view, workload, task, message, held_by=paused)
+            elif (view.target, workload) not in state.requests:
                 # An answer to the request from before the restart may be old, and others may have been granted since.
-                self._ask_anew(view, workload, task, "waits for a new grant after a restart")
-            elif state.is_asked_otherwise((view.target, workload)):
-                self._ask_anew(view, workload, task, "its labels or its zone have changed; waits for a new grant")
+                self._request_again(view, workload, task, "waits for a new grant after a restart")
+            elif state.is_request_outdated((view.target, workload)):
+                self._request_again(view, workload, task, "its labels or its zone have changed; waits for a new grant")
             elif view.answer is None:
-                view.ask(workload, due=task.deadline or view.time, revision=task.asked)
+                view.request_grant(workload, due=task.deadline or view.time, revision=task.asked)
             elif view.stale:
-                self._ask_anew(view, workload, task, "the grant has expired; waits for a new one")
+                self._request_again(view, workload, task, "the grant has expired; waits for a new one")
             else:
                 self._request(state, view, workload, found)
         elif self._may_wait(state, view.target, target, workload):
@@ -605,20 +604,20 @@ class Eviction(Service[EvictionPartition]):
                 asked=revision,
             )
             view.move_timer(workload, binding.generation, None)
-            view.ask(workload, due=due, revision=revision)
+            view.request_grant(workload, due=due, revision=revision)
         else:
             self._request(state, view, workload, found)
 
-    def _ask_anew(
+    def _request_again(
         self, view: TargetView, workload: str, task: Task, message: str, *, held_by: tuple[str, ...] | None = None
     ) -> None:
-        """Ask again, so that no answer to an earlier request counts. Until the answer, it shows what held it before."""
+        """Request a grant again, so that answers to earlier requests do not count. Until then, `held_by` stays."""
         revision = task.revision + 1
         if held_by is None:
             held_by = task.held_by
             message = f"held by {', '.join(held_by)}; {message}" if held_by else message
         self._hold(view, workload, held_by=held_by, message=message, asked=revision)
-        view.ask(workload, due=task.deadline or view.time, revision=revision)
+        view.request_grant(workload, due=task.deadline or view.time, revision=revision)
 
     @staticmethod
     def _hold(
@@ -648,16 +647,15 @@ class Eviction(Service[EvictionPartition]):
     def _paused(state: EvictionPartition, key: str, target: BoundTarget, workload: str) -> tuple[str, ...]:
         """Return the names of the pauses that hold an eviction now.
 
-        The governor does not grant an eviction of which it knows that it is paused. So when it has granted this one,
-        either it had not read the pause yet, or the pause is over and this process has not read that yet. The eviction
-        asks again, and no clocks are compared.
+        The governor grants no eviction that it sees paused. A pause after a grant means that the governor had not read
+        it yet, or that this process has not read its end. So the grant is requested again, without comparing clocks.
         """
         if not state.guards.pauses:
             return ()
         return tuple(pause.name for pause in state.guards.pauses_of(_subject(key, target, workload)))
 
     def _may_wait(self, state: EvictionPartition, key: str, target: BoundTarget, workload: str) -> bool:
-        """Return whether a guard may hold this eviction, so that the governor must be asked."""
+        """Return whether a guard may hold this eviction, so that it needs the governor's grant."""
         if state.rules.value.rated and split_cluster(key)[1].startswith(_CLUSTERS):
             return True
         if not state.guards:  # a fast path for fleets without guards
@@ -683,11 +681,11 @@ class Eviction(Service[EvictionPartition]):
         )
         view.drop_timer(workload)
         if asked and task is not None:
-            view.ask(workload, due=task.deadline or view.time, revision=task.revision + 1, requested=True)
+            view.request_grant(workload, due=task.deadline or view.time, revision=task.revision + 1, requested=True)
         self._acknowledge(view, workload)
 
     def _schedule(self, state: EvictionPartition, view: TargetView, workload: str, found: EvictAt) -> None:
-        view.unask(workload)
+        view.withdraw_request(workload)
         view.write(
             workload,
             EvictionState.SCHEDULED,
@@ -700,16 +698,16 @@ class Eviction(Service[EvictionPartition]):
         view.move_timer(workload, generation, found.deadline)
 
     def _end(self, view: TargetView, workload: str, task: Task) -> None:
-        """End the task, because its binding is gone."""
+        """End the task, because its binding has ended."""
         view.state.drop_pending((view.target, workload))
         view.drop_timer(workload)
-        view.unask(workload)
+        view.withdraw_request(workload)
         if task.state is EvictionState.CANCELLED:
-            view.state.close(view.target, workload, task)  # now it cannot be scheduled again
+            view.state.close(view.target, workload, task)  # it can no longer be scheduled again
             return
-        over = EvictionState.COMPLETED if task.state is EvictionState.REQUESTED else EvictionState.CANCELLED
+        end_state = EvictionState.COMPLETED if task.state is EvictionState.REQUESTED else EvictionState.CANCELLED
         by = f"{task.acknowledged.source} has acknowledged; " if task.acknowledged is not None else ""
-        view.write(workload, over, taints=task.taints, reason=BINDING_ENDED, message=f"{by}the binding has ended")
+        view.write(workload, end_state, taints=task.taints, reason=BINDING_ENDED, message=f"{by}the binding has ended")
 
 
 def _concerned(state: EvictionPartition) -> list[str]:
@@ -731,10 +729,10 @@ def _subject(key: str, target: BoundTarget, workload: str) -> Subject:
     return Subject(workload, binding.owner or workload, key, target.zone, binding.traits.labels)
 
 
-def _asks_again(state: EvictionPartition, view: TargetView, place: tuple[str, str]) -> bool:
-    """Return whether the governor was not asked since the restore, or so long ago that the answer may be lost."""
-    asked = state.asked.get(place)
-    return asked is None or asked.time <= view.time - _ASK_AGAIN
+def _is_request_stale(state: EvictionPartition, view: TargetView, place: tuple[str, str]) -> bool:
+    """Return whether its grant was not requested since the restore, or so long ago that the answer may be lost."""
+    request = state.requests.get(place)
+    return request is None or request.time <= view.time - _REQUEST_AGAIN
 
 
 def _is_orphaned(task: Task, binding: Binding | WorkloadBound | None) -> bool:

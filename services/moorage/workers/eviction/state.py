@@ -50,7 +50,7 @@ from moorage_schemas.topics import (
 )
 
 ISSUER = "eviction"
-"""The owner of this service's timers."""
+"""The issuer of this service's timers."""
 
 BINDING_ENDED = "BindingEnded"
 """The reason in the last record of a task. After it, the task is dropped from the state."""
@@ -76,8 +76,8 @@ class EvictionPartition:
     floor: int = 0
     """The highest generation of the tasks that were removed."""
 
-    over: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
-    """By key, when each eviction that is over was decided. It is removed some time later."""
+    ended: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
+    """The time at which each ended eviction was decided, by key. It is removed some time later."""
 
     targets: dict[str, BoundTarget] = field(default_factory=dict)
     """The targets, by target key."""
@@ -97,7 +97,7 @@ class EvictionPartition:
     pending: dict[tuple[str, str], Pending] = field(default_factory=dict)
     """Evictions that have come due and are to be decided on with the present state, by target and workload key."""
 
-    asked: dict[tuple[str, str], OpenRequest] = field(default_factory=dict)
+    requests: dict[tuple[str, str], OpenRequest] = field(default_factory=dict)
     """The latest eviction request since the restore, by target and workload key."""
 
     rules_in_use: EvictionRules | None = None
@@ -129,13 +129,13 @@ class EvictionPartition:
         """The dialects whose taints evict, by the target's kind. Nothing is evicted from targets of any other kind."""
         return WITH_CLUSTERS if self.rules.value.clusters else NODES_ONLY
 
-    def is_asked_otherwise(self, place: tuple[str, str]) -> bool:
-        """Return whether the labels or the zone have changed since the governor was asked."""
-        asked, target = self.asked.get(place), self.targets.get(place[0])
+    def is_request_outdated(self, place: tuple[str, str]) -> bool:
+        """Return whether the labels or the zone have changed since the grant was requested."""
+        request, target = self.requests.get(place), self.targets.get(place[0])
         binding = target.bindings.get(place[1]) if target is not None else None
-        if asked is None or target is None or binding is None:
+        if request is None or target is None or binding is None:
             return False
-        return asked.zone != target.zone or asked.labels != binding.traits.labels
+        return request.zone != target.zone or request.labels != binding.traits.labels
 
     def is_pending(self, place: tuple[str, str]) -> bool:
         """Return whether an eviction has come due and is not decided on yet."""
@@ -151,7 +151,7 @@ class EvictionPartition:
             self.pending[place] = replace(pending, waited=known.waited)
 
     def drop_pending(self, place: tuple[str, str]) -> None:
-        """Remove an eviction that is not pending any more."""
+        """Remove an eviction that is no longer pending."""
         if self.pending.pop(place, None) is None:
             self.waiting.pop(place, None)
 
@@ -221,7 +221,8 @@ class EvictionPartition:
         if (target := self.targets.get(target_key)) is not None:
             known = target.bindings.pop(workload, None)
             if known is not None and known.deployer and not known.traits.deployer:
-                # The same binding may be written again to repair it. One of a mirrored workload says it by itself.
+                # The same binding may be written again to repair it. The binding of a mirrored workload names its
+                # deployer itself.
                 target.early[workload] = DeployerReport(known.uid, known.generation, known.deployer)
             self._tidy(target_key, target)
 
@@ -244,7 +245,7 @@ class EvictionPartition:
             if target.early and (early := target.early.get(workload)) is not None:
                 deployer = early.source if _is_same(event, early) else ""
                 if event.uid == early.uid and event.generation >= early.generation:
-                    del target.early[workload]  # it is about this binding, or about an earlier one
+                    del target.early[workload]  # it is about this or an earlier binding
             traits = self._traits(event) if event.labels or event.purge_mode or event.deployer else PLAIN
             target.bindings[workload] = Binding(
                 event.uid,
@@ -257,7 +258,7 @@ class EvictionPartition:
             )
 
     def apply_report(self, key: str, event: WorkloadConditionChanged | None) -> None:
-        """Fold in a condition of a workload: which deployer runs it, and what it reports of its eviction.
+        """Fold in a condition of a workload: its deployer, and the deployer's report about its eviction.
 
         Args:
             key: the key of its record.
@@ -288,7 +289,7 @@ class EvictionPartition:
         binding = target.bindings.get(workload)
         target.early.pop(workload, None)
         if binding is not None and binding.traits.deployer:
-            return  # its bridge acknowledges, whoever reports
+            return  # its bridge acknowledges, whatever the reporter
         uid, generation = (event.workload_uid, event.binding_generation) if event is not None else ("", 0)
         source = intern(event.source) if event is not None else ""
         is_present = binding is not None and (binding.uid, binding.generation) == (uid, generation)
@@ -299,10 +300,10 @@ class EvictionPartition:
             target.early[workload] = DeployerReport(uid, generation, source)
 
     def apply_eviction(self, key: str, event: EvictionDecided | None) -> None:
-        """Fold in the state of a task. Of a task that is over, only the time is kept."""
+        """Fold in the state of a task. For an ended task, only the time is kept."""
         workload, target_key, generation = EvictionKey.parse(key)
         if event is None:
-            self.over.remove(key)
+            self.ended.remove(key)
             target = self.targets.get(target_key)
             task = target.tasks.get(workload) if target is not None else None
             if target is not None and task is not None and task.generation == int(generation):
@@ -314,11 +315,11 @@ class EvictionPartition:
         if known is not None and (known.generation, known.revision) >= (event.generation, event.revision):
             return
         if known is not None and known.generation < event.generation and known.state is EvictionState.CANCELLED:
-            # A restore does not see that its binding has ended, which is why it cannot be scheduled again.
-            self.over.set(eviction_key(workload, target_key, known.generation), known.decided)
+            # A restore does not see that its binding has ended, so it cannot be scheduled again.
+            self.ended.set(eviction_key(workload, target_key, known.generation), known.decided)
         if event.state is EvictionState.COMPLETED or event.reason == BINDING_ENDED:
             target.tasks.pop(workload, None)
-            self.over.set(key, event.decided_time)
+            self.ended.set(key, event.decided_time)
             self._tidy(target_key, target)
             return
         owner = event.owner.key
@@ -343,10 +344,10 @@ class EvictionPartition:
             task.requested = event.requested_time or event.decided_time  # earlier versions have written only this
 
     def close(self, target_key: str, workload: str, task: Task) -> None:
-        """Note that a cancelled task is over, because its binding is gone."""
+        """Note that a cancelled task has ended, because its binding has ended."""
         target = self.targets[target_key]
         del target.tasks[workload]
-        self.over.set(eviction_key(workload, target_key, task.generation), task.decided)
+        self.ended.set(eviction_key(workload, target_key, task.generation), task.decided)
         self._tidy(target_key, target)
 
     def apply_timer(self, key: str, event: SetTimer | None) -> None:
@@ -370,12 +371,12 @@ class EvictionPartition:
 
 
 def newer_taints(event: TargetTainted, known: BoundTarget) -> bool:
-    """Return whether a set of taints supersedes the known one."""
+    """Return whether a set of taints supersedes the kept one."""
     return known.generation == 0 or known.uid != event.target_uid or event.generation > known.generation
 
 
 def newer_binding(event: WorkloadBound, known: Binding | None) -> bool:
-    """Return whether a binding supersedes the known one.
+    """Return whether a binding supersedes the kept one.
 
     A workload that was created again under its name begins with new generations. The tombstone in between may have been
     compacted away.
@@ -386,20 +387,20 @@ def newer_binding(event: WorkloadBound, known: Binding | None) -> bool:
 
 
 def _is_same(event: WorkloadBound, known: Binding | DeployerReport) -> bool:
-    """Return whether what is known is about the same binding."""
+    """Return whether both concern the same binding."""
     return (event.uid, event.generation) == (known.uid, known.generation)
 
 
 def _report_of(event: WorkloadConditionChanged) -> EvictionReport | None:
-    """Return what a condition says of an eviction. None if it is unknown what became of the work."""
+    """Return a condition's report of an eviction; None if the result for the work is unknown."""
     if event.status is ConditionStatus.UNKNOWN:
         return None
-    is_gone = event.status is ConditionStatus.TRUE
+    is_removed = event.status is ConditionStatus.TRUE
     return EvictionReport(
         event.workload_uid,
         event.binding_generation,
-        is_gone,
-        "" if is_gone else event.reason or FAILED,
+        is_removed,
+        "" if is_removed else event.reason or FAILED,
         event.message,
         event.last_heartbeat_time,
         intern(event.source),
@@ -409,7 +410,7 @@ def _report_of(event: WorkloadConditionChanged) -> EvictionReport | None:
 def timer_id(workload: str, target: str, generation: int) -> str:
     """Return the id of a task's timer.
 
-    It contains the binding's generation, so that no id is used again after its tombstone. The tombstone removes what is
-    known of the timer's generations.
+    It contains the binding's generation, so that no id is used again after its tombstone, which removes the timer's
+    generations.
     """
     return f"evict|{eviction_key(workload, target, generation)}"

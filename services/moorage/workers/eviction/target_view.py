@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from typing_extensions import override
+
 from moorage.decide.disruption.budgets import is_guard
 from moorage.decide.disruption.guard_index import Guards
 from moorage.decide.taints.eviction_verdict import Keep, Verdict, verdict
@@ -50,7 +52,7 @@ class TargetView:
     verdicts: dict[int, Verdict] = field(default_factory=dict)
 
     def judge(self, target: BoundTarget, tolerations: Tolerations) -> Verdict:
-        """Return what the target's taints mean for work with these tolerations. Equal tolerations are one object."""
+        """Return the verdict of the target's taints on these tolerations. Equal tolerations are one object."""
         known = self.verdicts.get(id(tolerations))
         if known is None:
             dialect = self.state.dialects.get(TargetKey.parse(self.target).kind)
@@ -77,7 +79,7 @@ class TargetView:
         escalated: Escalation | None = None,
         acknowledged: Acknowledgement | None = None,
     ) -> None:
-        """Write a task's next state. What is known of its deployer stays known unless it is given."""
+        """Write a task's next state. Fields about its deployer are kept unless given."""
         target = self.state.targets[self.target]
         task, binding = target.tasks.get(workload), target.bindings.get(workload)
         requested = task.requested if task is not None else None
@@ -119,7 +121,7 @@ class TargetView:
         escalated: Escalation | None = None,
         acknowledged: Acknowledgement | None = None,
     ) -> None:
-        """Write what a deployer has reported of a requested eviction. It stays requested until its binding ends."""
+        """Write a deployer's report about a requested eviction. It stays requested until its binding ends."""
         self.write(
             workload,
             EvictionState.REQUESTED,
@@ -131,7 +133,7 @@ class TargetView:
             acknowledged=acknowledged,
         )
 
-    def ask(self, workload: str, *, due: datetime, revision: int, requested: bool = False) -> None:
+    def request_grant(self, workload: str, *, due: datetime, revision: int, requested: bool = False) -> None:
         """Write an eviction request for the governor, or notify the governor that the eviction is now Requested."""
         target = self.state.targets[self.target]
         binding, ref = target.bindings[workload], workload_ref(workload)
@@ -149,17 +151,17 @@ class TargetView:
         )
         # A request that is repeated, because its answer may be lost, is a separate event.
         step = f"{revision}/{'requested' if requested else format_time(self.time)}"
-        self._put_ask(eviction_key(workload, self.target, binding.generation), event, step)
-        self.state.asked[self.target, workload] = OpenRequest(self.time, binding.traits.labels, target.zone)
+        self._put_request(eviction_key(workload, self.target, binding.generation), event, step)
+        self.state.requests[self.target, workload] = OpenRequest(self.time, binding.traits.labels, target.zone)
 
-    def unask(self, workload: str) -> None:
+    def withdraw_request(self, workload: str) -> None:
         """Withdraw a task's eviction request from the governor."""
         task = self.state.targets[self.target].tasks.get(workload)
-        self.state.asked.pop((self.target, workload), None)
+        self.state.requests.pop((self.target, workload), None)
         if task is not None and task.asked:
-            self._put_ask(eviction_key(workload, self.target, task.generation), None, "end")
+            self._put_request(eviction_key(workload, self.target, task.generation), None, "end")
 
-    def _put_ask(self, key: str, event: EvictionAsked | None, step: str) -> None:
+    def _put_request(self, key: str, event: EvictionAsked | None, step: str) -> None:
         """Write an eviction request. The governor keeps it; the task's `asked` shows whether it has one."""
         self.emits.append(Emit(EVICTION_ASKS, key, FLEET, event, self.cause, step=step))
 
@@ -168,7 +170,7 @@ class TargetView:
         return self.state.timers.get(timer_id(workload, self.target, generation), (0, None))
 
     def move_timer(self, workload: str, generation: int, deadline: datetime | None) -> None:
-        """Set a task's timer, or cancel it (None). It is kept until the task is over."""
+        """Set a task's timer, or cancel it (None). It is kept until the task ends."""
         number, known = self.timer(workload, generation)
         if known == deadline:
             return
@@ -185,7 +187,7 @@ class TargetView:
         self.emit(TIMERS, key, event, step=str(event.generation))
 
     def drop_timer(self, workload: str) -> None:
-        """Delete a task's timer, because the task does not need it any more."""
+        """Delete the timer of a task that no longer needs it."""
         task = self.state.targets[self.target].tasks.get(workload)
         if task is not None and (key := timer_id(workload, self.target, task.generation)) in self.state.timers:
             self.emit(TIMERS, key, None, step="end")
@@ -213,18 +215,15 @@ class GuardView(ConfiguredView):
         super().__init__(configuration)
         self.guards = Guards()
 
+    @override
     def apply(self, record: Input) -> None:
-        """Fold in a guard, or its deletion, or the configuration.
-
-        Raises:
-            ValueError: the guard is not valid. It then holds nothing. Or the configuration is not; the known one stays.
-        """
+        # an invalid guard holds nothing; an invalid configuration leaves the known one
         if record.topic is CONFIGURATION:
             super().apply(record)
             return
         event = record.event if isinstance(record.event, ResourceDeclared) else None
         self.guards.put(record.key, event.object if event is not None else None)
 
+    @override
     def wants(self, topic: Topic, key: str) -> bool:
-        """Return whether a record is a guard, or the configuration."""
         return super().wants(topic, key) or is_guard(key)

@@ -1,17 +1,16 @@
-"""The budgets' part of the governor. It decides which of the evictions that have come due are granted.
+"""The budgets' part of the governor. It decides which due evictions are granted.
 
-Three things are durable: the requests (a source table); one slot for each answer (`eviction-slots`), which states what
-was granted and still counts, or what the answer to a request was; and the status of each budget (`budgets`, with the
-token of the limit on evictions from clusters). Everything else is computed from these and the view.
+Three things are durable: the requests (a source table); a slot for each answer (`eviction-slots`); and the status of
+each budget (`budgets`, with the token of the limit on evictions from clusters). A slot holds a grant that still counts,
+or the answer to a request. Everything else is computed from these and the view.
 
 Cost: a request is checked when it arrives, when its binding or its pod's health changes, when its patience ends, and
 when it ends. Each time the guards that may concern it are checked, and it moves between queues in O(log requests). A
 change of the view costs one look-up for each binding in it, and a recount of the evictions in flight of the owners
-concerned. A budget that opens checks the queues that watch it, in the order in which they came due, until it is shut
-again. So 15,000 requests with 100 at a time cost 15,000 grants of O(log requests) each, and not a check of 15,000
-requests for each grant. When a pause or an `EvictionBudget` changes, all requests and slots are checked once; when a
-`PodDisruptionBudget` changes, only those of its namespace are. They are checked in portions, over as many calls as it
-takes, and nothing is granted in between.
+concerned. A budget that opens checks the queues that watch it, by due time, until it is shut again. So 15,000 requests
+with 100 at a time cost 15,000 grants of O(log requests) each, not 15,000 checks for each grant. When a pause or an
+`EvictionBudget` changes, all requests and slots are checked once; for a `PodDisruptionBudget`, only those of its
+namespace. They are checked in portions, over several calls, and nothing is granted in between.
 """
 
 from __future__ import annotations
@@ -65,8 +64,8 @@ class BudgetBook:
         # Input since `decide` last ran.
         self._new_requests: dict[str, None] = {}
         self._repeated: dict[str, None] = {}
-        self._used: dict[str, None] = {}  # requests whose evictions are carried out, or over
-        self._gone: dict[str, bool] = {}  # requests that have ended, and whether their evictions were carried out
+        self._used: dict[str, None] = {}  # requests whose evictions are carried out or have ended
+        self._ended: dict[str, bool] = {}  # requests that have ended, and whether their evictions were carried out
         self._new_slots: dict[str, None] = {}
 
         self._of_binding: dict[str, dict[str, None]] = {}
@@ -77,7 +76,7 @@ class BudgetBook:
 
         self._again: datetime | None = None
 
-        # What is left to check of that input, and of what changed guards concern. Nothing is granted before it is done.
+        # Requests and slots that this input or a changed guard concerns. Nothing is granted before they are checked.
         self._unplaced: OrderedDict[str, None] = OrderedDict()
         self._uncounted: OrderedDict[str, None] = OrderedDict()
         self._owners: dict[str, None] = {}
@@ -96,7 +95,7 @@ class BudgetBook:
             self._marks.guards = True
 
     @property
-    def asked(self) -> bool:
+    def has_requests(self) -> bool:
         """Whether there are any requests."""
         return bool(self._requests)
 
@@ -132,7 +131,7 @@ class BudgetBook:
         known = self._requests.get(key)
         if event is None:
             # The request itself may have been compacted away. Then only its end is read.
-            self._gone[key] = known is not None and known.event.requested
+            self._ended[key] = known is not None and known.event.requested
             if known is not None:
                 self._forget(known)
             return
@@ -140,7 +139,7 @@ class BudgetBook:
             if known.event.workload_uid == event.workload_uid and not _supersedes(event, known.event):
                 return
             self._forget(known)
-        self._gone.pop(key, None)
+        self._ended.pop(key, None)
         request = self._requests[key] = EvictionRequest(key, event)
         self._of_binding.setdefault(request.binding, {})[key] = None
         self._new_requests[key] = None
@@ -153,7 +152,7 @@ class BudgetBook:
         if not of_binding:
             del self._of_binding[request.binding]
 
-    # Settling.
+    # Decisions.
 
     def next_wake(self) -> datetime | None:
         """Return when the next patience, window, token or status is due, or when to write the rest of the answers."""
@@ -202,10 +201,10 @@ class BudgetBook:
         slots, self._new_slots = self._new_slots, {}
         requests, self._new_requests = self._new_requests, {}
         owners = self._check(view, requests, slots)
-        for key, requested in self._gone.items():
-            self._request_gone(key, requested=requested)
+        for key, requested in self._ended.items():
+            self._request_ended(key, requested=requested)
             slots[key] = None
-        self._gone.clear()
+        self._ended.clear()
         for key in self._repeated:
             request, slot = self._requests.get(key), self._slots.get(key)
             if request is not None and slot is not None and _replies_to(slot, request.event):
@@ -244,9 +243,9 @@ class BudgetBook:
 
     def _check(self, view: GovernorView, requests: dict[str, None], slots: dict[str, None]) -> list[str]:
         """Apply the view's changes, and add what they concern. Return the owners whose evictions may have ended."""
-        if self._marks is None:  # the end of a request may be compacted away, too; then only its slot is left
+        if self._marks is None:  # the end of a request may be compacted away; then only its slot is left
             for key in sorted(self._slots.keys() - self._requests.keys()):
-                self._gone.setdefault(key, False)
+                self._ended.setdefault(key, False)
         if self._marks is None or view is not self._counters.view:
             self._counters.view, self._marks = view, view.watch()
         marks = self._marks
@@ -299,8 +298,8 @@ class BudgetBook:
         if request is None:
             return
         self._dequeue(request)
-        if (said := self._replies.causes.get(key)) is not None:
-            request.correlation = said.correlation
+        if (cause := self._replies.causes.get(key)) is not None:
+            request.correlation = cause.correlation
         if request.event.requested:
             return
         slot = self._slots.get(key)
@@ -310,7 +309,7 @@ class BudgetBook:
             slot = None
         if slot is not None and slot.granted:
             return
-        request.told = frozenset(slot.held_by) if slot is not None else frozenset()
+        request.notified = frozenset(slot.held_by) if slot is not None else frozenset()
         bound = self._counters.view.bound(request.binding)
         if bound is not None and bound.generation == request.event.generation:
             self._queue_of(request, bound).add(request)
@@ -362,7 +361,7 @@ class BudgetBook:
         for request in self._requests.values():
             request.queue = None
         for queue in self._queues.values():
-            queue.watches = None  # the rate stays, and would still see the queue as one that waits for it
+            queue.watches = None  # the rate stays, and would otherwise keep the queue as a waiting one
         self._patience = DeadlineIndex()
         self._queues.clear()
         self._changed.clear()
@@ -371,7 +370,7 @@ class BudgetBook:
             rate.queues.clear()
             self._counters.touch(rate)
 
-    def _request_gone(self, key: str, *, requested: bool) -> None:
+    def _request_ended(self, key: str, *, requested: bool) -> None:
         slot = self._slots.get(key)
         if slot is None:
             return
@@ -415,7 +414,7 @@ class BudgetBook:
         rate = self._counters.rate
         limited = request.queue is not None and rate in request.queue.counters
         message = "; ".join(
-            f"is granted despite {counter.name}: its patience of {_seconds(counter.patience)} s is over"
+            f"is granted despite {counter.name}: its patience of {_seconds(counter.patience)} s has ended"
             for counter in (self._counters.get(one.id) or one for one in request.overrun)
             if counter.blocks()
         )
@@ -427,7 +426,7 @@ class BudgetBook:
             rate.take()
 
     def _notify(self, queue: WaitQueue) -> None:
-        """Notify the requests of a queue of what holds them, and let the queue watch one of its counters."""
+        """Notify the requests of a queue of their holders, and let the queue watch one of its counters."""
         blockers = queue.blockers()
         if not queue.pauses and not blockers:
             return  # its answers did not fit into this call, so it is checked again at once
@@ -438,18 +437,18 @@ class BudgetBook:
             words += [f"{counter.name}: {counter.words()}" for counter in blockers]
             message = f"held by {'; '.join(words)}"
             for request in wrong[: self._left]:
-                request.told = frozenset(holders)
+                request.notified = frozenset(holders)
                 self._replies.record(request, granted=False, message=message, held_by=tuple(sorted(holders)))
                 self._new_slots.pop(request.key, None)
                 del queue.pending_notices[request.key]
             self._left -= min(len(wrong), self._left)
         if not queue.pauses:
-            next(counter for counter in blockers if counter.name in queue.told).watch(queue)
+            next(counter for counter in blockers if counter.name in queue.notified).watch(queue)
         if not queue.pending_notices:
             self._changed.pop(queue, None)
 
     def _end_slot(self, key: str, slot: EvictionSlot | None) -> None:
-        """Write that an eviction is over, or no longer counts."""
+        """Write that an eviction has ended, or no longer counts."""
         self._replies.slot(key, slot)
         self._new_slots.pop(key, None)
 
@@ -468,7 +467,7 @@ def _replies_to(slot: EvictionSlot, request: EvictionAsked) -> bool:
 
 
 def _supersedes(event: EvictionAsked, known: EvictionAsked) -> bool:
-    """Return whether a request supersedes the known one: it is newer, or different guards concern it now."""
+    """Return whether a request supersedes the kept one: it is newer, or different guards concern it now."""
     if event.revision != known.revision:
         return event.revision > known.revision
     return not known.requested and (event.labels, event.zone) != (known.labels, known.zone)

@@ -12,6 +12,8 @@ from collections.abc import Callable, Collection, Iterator
 from datetime import datetime, timedelta
 from typing import Final
 
+from typing_extensions import override
+
 from moorage.decide.disruption.budgets import LEAVE_LASTS, RATE, Budget, Disruption, Disruptions, Subject, disruptions
 from moorage.decide.disruption.token_bucket import Bucket
 from moorage.workers.governor.view import GovernorView
@@ -48,7 +50,7 @@ class BudgetCounter(Counter):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits for it, and nothing counts for it. A new counter of this part would be equal."""
+        """Whether nothing waits or counts for it. A new counter of this part would be equal."""
         return not (self.progress or self.window or self.queues)
 
     @property
@@ -57,12 +59,12 @@ class BudgetCounter(Counter):
         at_a_time, in_window = self.limits()
         return max(0, min(at_a_time - self.progress, in_window - len(self.window)))
 
-    def blocks(self, *, unhealthy: bool = False) -> bool:  # noqa: ARG002 - a budget ignores health
-        """Return whether the limit of evictions in flight, or of evictions granted in the window, is reached."""
+    @override
+    def blocks(self, *, unhealthy: bool = False) -> bool:
         return self.allowed == 0
 
+    @override
     def words(self) -> str:
-        """Return a text with the number of evictions in flight, or granted in the window."""
         at_a_time, in_window = self.limits()
         where = f" in {self.part}" if self.part else ""
         if self.progress >= at_a_time:
@@ -82,28 +84,29 @@ class DisruptionCounter(Counter):
         self._view = view
 
     def count(self) -> Disruptions:
-        """Return what it allows now."""
+        """Return the number of evictions that it allows now."""
         selected = self._view.selected(self.key)
         healthy = selected.pods - selected.unhealthy - self.leaving
         return disruptions(self.guard, pods=selected.pods, healthy=healthy, scale=selected.scale)
 
     @property
+    @override
     def shut(self) -> bool:
-        """Always False, because whether an unhealthy pod may be evicted depends on more than the count."""
+        # whether an unhealthy pod may be evicted depends on more than the count
         return False
 
+    @override
     def blocks(self, *, unhealthy: bool = False) -> bool:
-        """Return whether it blocks the eviction of a healthy pod or, with `unhealthy`, of an unhealthy one."""
         count = self.count()
         if unhealthy:
             return not count.lets_go_unhealthy(always=self.guard.always_allow_unhealthy)
         return count.allowed == 0
 
+    @override
     def words(self) -> str:
-        """Return a text with the number of healthy pods, and the number that must be healthy."""
         count = self.count()
         if not count.scaled:
-            return "what makes its pods does not say how many it wants"
+            return "the controller of its pods states no number of replicas"
         return f"{count.healthy} of {count.desired} needed pods are healthy"
 
 
@@ -148,8 +151,9 @@ class RateCounter(Counter):
         """When the next token is available; None for never, or while an earlier grant must be requested first."""
         return None if self.bucket is None or self._is_kept_waiting() else self.bucket.next_token()
 
-    def blocks(self, *, unhealthy: bool = False) -> bool:  # noqa: ARG002 - a rate ignores health
-        """Return whether there is no token, or an earlier grant is overdue: it has not been requested for a while."""
+    @override
+    def blocks(self, *, unhealthy: bool = False) -> bool:
+        # a grant is overdue if it has not been requested for a while
         if self.bucket is None or self.now is None or not self.bucket.has_token(self.now):
             return True
         return self._is_kept_waiting()
@@ -158,8 +162,8 @@ class RateCounter(Counter):
         now = self.now
         return now is not None and any(now - time >= LEAVE_LASTS for time in self.unused.values())
 
+    @override
     def words(self) -> str:
-        """Return a text with the rate."""
         return f"{self.rate:g} evictions per second" if self.rate else "the rate is 0"
 
     @property
@@ -234,16 +238,16 @@ class Counters:
             self.opened[counter] = None
 
     def touch(self, counter: Counter) -> None:
-        """Note that a counter, or what waits for it, has changed."""
+        """Note that a counter, or a request that waits for it, has changed."""
         self.stale[counter.key] = None
         if isinstance(counter, BudgetCounter):
             self._touched[counter] = None
 
     def forget_idle(self) -> None:
-        """Drop the counters for which nothing counts or waits any more.
+        """Drop the counters for which nothing counts or waits.
 
         A budget may have a counter for each workload that was ever evicted. Call this when every granted eviction is
-        counted: one that is over changes no counter except those in whose windows it is.
+        counted: an ended one changes only the counters in whose windows it is.
         """
         for counter in self._touched:
             if counter.idle and self._all.get(counter.id) is counter:

@@ -1,14 +1,14 @@
-"""Evictions that were granted: how long each counts, and for which counters.
+"""Granted evictions: how long each counts, and for which counters.
 
 An eviction is in flight while its binding exists. After that, the eviction of a controller's pod stays in flight while
 the controller has fewer healthy pods bound than it wants. The number of such evictions is at most the number of missing
-pods, the newest first. An eviction that is over stays over, and counts only in windows. One that no longer counts
-anywhere is dropped.
+pods, the newest first. An ended eviction stays ended, and counts only in windows. One that no longer counts anywhere is
+dropped.
 
 A window counts evictions that are carried out. The request follows the grant only after another service has read the
-grant, and that service may be down. So an eviction that was granted but not requested stays in its windows, and one
-that is requested late counts in them from then on. The limit on evictions from clusters works in the same way: it waits
-for overdue grants, and a late request takes a token.
+grant, and that service may be down. So a granted eviction without a request stays in its windows, and one that is
+requested late counts in them from then on. The limit on evictions from clusters works in the same way: it waits for
+overdue grants, and a late request takes a token.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ class _Counted:
 class InFlight:
     """All evictions that were granted and still count.
 
+    An eviction with a request counts as bound, because the request is kept slightly longer than the binding. When the
+    request ends, the present binding has been read. A request also states whether its eviction was requested.
+
     Args:
         counters: the counters that they count for.
         slots: every slot, by the eviction's key.
-        requests: the present requests. An eviction with a request still counts as bound, because the request is kept
-            slightly longer than the binding; when the request ends, it is known what is bound instead. A request also
-            states whether its eviction was requested.
+        requests: the present requests.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class InFlight:
             self._later[slot.owner.key] = None
 
     def use(self, key: str, now: datetime, put: Put) -> None:
-        """Note that an eviction is being requested now, as far as is known. If its grant is old, it counts from now on.
+        """Note that an eviction is being requested now. If its grant is old, it counts from now on.
 
         Call this before its slot is counted again.
         """
@@ -256,7 +257,7 @@ class InFlight:
                 self._counters.change(disruption, opens=not leaving)
 
     def _end(self, key: str, put: Put) -> None:
-        """Note that an eviction is over: it counts only in windows, or no longer at all."""
+        """Note that an eviction has ended: it counts only in windows, or no longer at all."""
         counted = self._counted[key]
         self._set(counted, under_way=False, leaving=False)
         if not counted.windows:

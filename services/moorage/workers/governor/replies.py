@@ -40,7 +40,7 @@ class Replies:
         self._now, self._write = now, write
 
     def freed_by(self, meta: Meta | None) -> None:
-        """Set the latest record of the view, if there is a newer one, as the cause of what no request has caused."""
+        """Set the latest record of the view as the cause of changes without a request."""
         self._freed = meta or self._freed
 
     def pause(self) -> None:
@@ -110,11 +110,11 @@ class Replies:
 
         No cause is used twice for one request, because the ids of the output follow from it.
         """
-        said = self.causes.get(key)
-        if said is not None and (request is None or request.caused_by != said.id):
+        cause = self.causes.get(key)
+        if cause is not None and (request is None or request.caused_by != cause.id):
             if request is not None:
-                request.caused_by = said.id
-            return said
+                request.caused_by = cause.id
+            return cause
         correlation = request.correlation if request is not None else ""
         freed = self._freed
         if request is not None and freed is not None and request.caused_by != freed.id:
@@ -133,4 +133,4 @@ class Replies:
 
 
 def _nowhere(topic: Topic, key: str, _partition_key: str, _event: Model | None, _cause: Meta) -> None:
-    raise AssertionError(f"{topic.short} {key} is written outside of settle")
+    raise AssertionError(f"{topic.short} {key} is written outside of `decide`")

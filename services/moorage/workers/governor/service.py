@@ -4,17 +4,17 @@ Consumes:
     `zone-members`: the state of each node as its zone sees it. `eviction-asks`: evictions that have come due and that a
     guard may hold.
 Keeps:
-    Both (source tables); for each zone its state, its token and the nodes that it has granted (changelog `zones`); the
-    evictions that count for a budget (changelog `eviction-slots`) and the status of each budget (changelog `budgets`).
-    The budgets' view of resources, bindings and workloads' conditions is global, and so is `configuration`: other rates
-    and thresholds apply at once, and a token that was gained under the old rate counts.
+    Source tables: both. Changelogs: the state, token and granted nodes of each zone (`zones`), the evictions that count
+    for a budget (`eviction-slots`), and the status of each budget (`budgets`). Global view: resources, bindings and
+    workloads' conditions, for budgets, and `configuration`. Other rates and thresholds apply at once, and a token that
+    was gained under the old rate counts.
 Emits:
     `zones`, `eviction-slots`, `budgets`; and the answers: `zone-grants` for nodes that wait for the taint that evicts,
     `eviction-answers` for evictions.
 
-Everything that it reads and keeps is in the one partition of the key `fleet`, because it must know whether all zones of
-the fleet are disrupted, and how much is evicted. The owners of other partitions have nothing to do. Each answer is
-written in one transaction with the record that stores it, so nothing is granted twice.
+Everything that it reads and keeps is in the one partition of the key `fleet`, because its decisions rest on all zones
+and evictions of the fleet. The tasks of other partitions are idle. Each answer is written in one transaction with the
+record that stores it, so nothing is granted twice.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import ClassVar
+
+from typing_extensions import override
 
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings.configuration import Configuration, configuration_of
@@ -51,10 +53,10 @@ from moorage_schemas.topics import (
 
 _OF_ZONES = frozenset({ZONE_MEMBERS.short, ZONES.short})
 _OF_NODES = Needs((ZONE_MEMBERS, EVICTION_ASKS))
-_OF_ASKS = Needs((ZONE_MEMBERS, EVICTION_ASKS), frozenset({RESOURCES, BINDINGS, WORKLOAD_CONDITIONS}))
+_REQUEST_NEEDS = Needs((ZONE_MEMBERS, EVICTION_ASKS), frozenset({RESOURCES, BINDINGS, WORKLOAD_CONDITIONS}))
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 _AGAIN = frozenset({EVICTION_SLOTS.short, EVICTION_ANSWERS.short})
-"""Topics to which one request may cause several writes. Answers are repeated; a slot that is over is written again."""
+"""Topics to which one request may cause several writes. Answers and the slots of ended evictions are written again."""
 
 _OF_BUDGETS = frozenset({EVICTION_ASKS.short, EVICTION_SLOTS.short, BUDGETS.short})
 
@@ -68,7 +70,7 @@ class GovernorPartition:
     budgets: BudgetBook
     configuration: Configuration
     view: GovernorView = field(default_factory=GovernorView)
-    unsettled: bool = False
+    undecided: bool = False
     """Whether any record was folded in since everything was last checked."""
 
 
@@ -86,81 +88,75 @@ class Governor(Service[GovernorPartition]):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
+    @override
     def new_state(self, partition: int) -> GovernorPartition:
-        """Return an empty state for a partition."""
         configuration = Configuration(self._settings)
         return GovernorPartition(partition, ZoneBook(self._settings), BudgetBook(self._settings), configuration)
 
+    @override
     def new_globals(self) -> GlobalView:
-        """Return the view that budgets use, with the configuration."""
         return GovernorView(Configuration(self._settings, self.name))
 
+    @override
     def use_globals(self, state: GovernorPartition, view: GlobalView) -> None:
-        """Give a partition the global view."""
         if isinstance(view, GovernorView):
             state.view = view
         if (configuration := configuration_of(view)) is not None:
             state.configuration = configuration
 
+    @override
     def apply(self, state: GovernorPartition, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in a record about a node or an eviction, or a decision on one."""
         if topic.short in _OF_ZONES:
             state.zones.apply(topic, key, event)
             state.budgets.at_home = True  # this is the one partition: budgets are counted even without a request
         elif topic.short in _OF_BUDGETS:
             state.budgets.apply(topic, key, event)
 
+    @override
     def process(
         self,
         state: GovernorPartition,
         batch: Sequence[Input],
-        now: datetime,  # noqa: ARG002 - `wake` handles what is due
+        now: datetime,
         *,
-        fresh: bool = False,  # noqa: ARG002 - the service follows no topics
+        fresh: bool = False,
     ) -> list[Emit]:
-        """Fold in the batch. `wake`, which is called next, decides on the whole state."""
         for record in batch:
             book = state.zones if record.topic.short in _OF_ZONES else state.budgets
             book.note(record)
             self.apply(state, record.topic, record.key, record.event)
-        state.unsettled = True
+        state.undecided = True
         return []
 
+    @override
     def needs(self, state: GovernorPartition, now: datetime) -> Needs | None:
-        """Require everything that budgets use while there are requests, and all nodes when one may be granted.
-
-        A grant cannot be withdrawn. After a process was stopped, grants may be due while records about the other nodes
-        are still unread.
-        """
+        # A grant cannot be withdrawn. After a restart, one may be due while records about other nodes are unread.
         self._configure(state, now)
-        if state.budgets.asked:
-            return _OF_ASKS
+        if state.budgets.has_requests:
+            return _REQUEST_NEEDS
         return _OF_NODES if state.zones.may_grant(now) else None
 
+    @override
     def wake(self, state: GovernorPartition, now: datetime) -> list[Emit]:
-        """Write the grants that a record, the time, or a change of the view has made possible."""
         return self._decide(state, now)
 
+    @override
     def next_wake(self, state: GovernorPartition) -> datetime | None:
-        """Return a past time after a record, or while withdrawals are left to write.
-
-        Otherwise return when the next token, or the end of a wait, changes something.
-        """
-        if state.unsettled or state.zones.owes:
+        if state.undecided or state.zones.owes:
             return _AT_ONCE
         return min(
             (due for due in (state.zones.next_wake(), state.budgets.next_wake()) if due is not None), default=None
         )
 
+    @override
     def reconcile(self, state: GovernorPartition, now: datetime) -> list[Emit]:
-        """Check everything again, and repair what differs."""
         state.zones.check_again()
         return self._decide(state, now)
 
     def _decide(self, state: GovernorPartition, now: datetime) -> list[Emit]:
         emits: list[Emit] = []
         self._configure(state, now)
-        state.unsettled = False
+        state.undecided = False
         write = self._writer(state, emits, now)
         state.zones.decide(now, write, state.view.nodes)
         state.budgets.decide(state.view, now, write)

@@ -2,8 +2,8 @@
 
 The view updates sums with each record, so that a budget is counted without going through all bindings again. A record
 of a binding costs a few look-ups, and one more for each budget in percent and each disruption budget of its namespace.
-A new disruption budget costs one check of each pod of its namespace. A new budget in percent, or a target that changes
-its zone while there is such a budget, costs one pass over all bindings, once, when the numbers are requested.
+A new disruption budget costs one check of each pod of its namespace. A new budget in percent costs one pass over all
+bindings when the numbers are requested. So does a target that changes its zone while such a budget exists.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+from typing_extensions import override
 
 from moorage.decide.conditions.heartbeats import BY_BRIDGE
 from moorage.decide.disruption.budgets import (
@@ -172,18 +174,15 @@ class GovernorView(ConfiguredView):
 
     # Input from the log.
 
+    @override
     def wants(self, topic: Topic, key: str) -> bool:
-        """Accept guards, owners of pods, targets for their zones, all bindings, and workloads' health."""
         if topic is RESOURCES:
             return key.startswith(_RESOURCES) or split_cluster(key)[1].startswith(_OF_CLUSTERS)
         return topic is not WORKLOAD_CONDITIONS or key.endswith(_HEALTHY)
 
+    @override
     def apply(self, record: Input) -> None:
-        """Fold in a record.
-
-        Raises:
-            ValueError: a resource is not valid. It counts as deleted.
-        """
+        # an invalid resource counts as deleted
         for marks in self._watchers:
             marks.meta = record.meta
         if record.topic is CONFIGURATION:
@@ -201,8 +200,9 @@ class GovernorView(ConfiguredView):
             else:
                 self._target(record.key, event)
 
+    @override
     def changed(self) -> Iterable[int] | None:
-        """Return all partitions (None), because any record may change what a budget allows."""
+        # any record may change what a budget allows
         return None
 
     def _guard(self, key: str, event: ResourceDeclared | None) -> None:
@@ -330,7 +330,7 @@ class GovernorView(ConfiguredView):
             self._put(key, bound)
 
     def _is_unhealthy(self, key: str, bound: BoundWorkload) -> bool:
-        """Return whether a workload counts as unhealthy, by what was last reported of exactly this binding."""
+        """Return whether a workload counts as unhealthy, by the last report about exactly this binding."""
         status = None
         if bound.uid:
             if self._well.get(key) == (bound.uid, bound.generation):
@@ -442,7 +442,7 @@ class GovernorView(ConfiguredView):
         return wanted
 
     def _scale_of(self, key: str) -> str:
-        """Return the owner that says how many pods are wanted: the Deployment of a mirrored ReplicaSet."""
+        """Return the owner that states the number of pods: the Deployment of a mirrored ReplicaSet."""
         owner = self._owners.get(key)
         return owner.scaled_by or key if owner is not None else key
 

@@ -25,8 +25,8 @@ class EvictionRequest:
     key: str
     event: EvictionAsked
     correlation: str = ""
-    told: frozenset[str] = frozenset()
-    """What holds it, according to its last answer."""
+    notified: frozenset[str] = frozenset()
+    """The names of its holders, according to its last answer."""
 
     queue: WaitQueue | None = None
     overrun: tuple[Counter, ...] = ()
@@ -52,7 +52,7 @@ class EvictionRequest:
         return Subject(event.workload.key, event.owner.key, event.target.key, event.zone, event.labels)
 
     def concerned(self, queue: set[str]) -> set[str]:
-        """Return what concerns it: what concerns its queue, and the counters for which its patience has ended."""
+        """Return the names that concern it: those of its queue, and the counters for which its patience has ended."""
         return queue | {counter.name for counter in self.overrun} if self.overrun else queue
 
 
@@ -67,11 +67,11 @@ class WaitQueue:
     pauses: tuple[Pause, ...]
     counters: tuple[Counter, ...]
     unhealthy: bool
-    told: frozenset[str] = frozenset()
+    notified: frozenset[str] = frozenset()
     """Counters of which all requests of the queue were notified, except those in `pending_notices`."""
 
     pending_notices: dict[str, EvictionRequest] = field(default_factory=dict)
-    """Requests that may need a notice of what holds them."""
+    """Requests that may need a notice of their holders."""
 
     ticket: int = 0
     watches: Counter | None = None
@@ -108,12 +108,11 @@ class WaitQueue:
         return tuple(counter for counter in self.counters if counter.blocks(unhealthy=self.unhealthy))
 
     def take_notices(self, blockers: tuple[Counter, ...]) -> list[EvictionRequest]:
-        """Note what holds the queue now. Return the requests that must be notified, in order.
+        """Note the present holders of the queue. Return the requests that must be notified, in order.
 
         A request needs no notice if its last notice contains every pause that holds it or, without a pause, one of the
         counters. So it does not get a notice for each of several budgets that open and shut in turn. Everything in its
-        last notice must still concern it, because a budget may be changed or deleted while a pause holds the request as
-        well.
+        last notice must still concern it, because a budget may be changed or deleted while a pause holds it.
         """
         pauses = {pause.name for pause in self.pauses}
         concerns = pauses | {counter.name for counter in self.counters}
@@ -121,22 +120,22 @@ class WaitQueue:
             wrong = [
                 request
                 for request in self.pending_notices.values()
-                if not pauses <= request.told <= request.concerned(concerns)
+                if not pauses <= request.notified <= request.concerned(concerns)
             ]
-            self.told = frozenset()
+            self.notified = frozenset()
         else:
-            common = self.told & {counter.name for counter in blockers}
+            common = self.notified & {counter.name for counter in blockers}
             if not common:
                 common = frozenset(counter.name for counter in blockers)
                 self.pending_notices.update(self._requests)
             wrong = []
             for request in self.pending_notices.values():
-                knows = common & request.told
-                if knows and request.told <= request.concerned(concerns):
-                    common = knows
+                notified = common & request.notified
+                if notified and request.notified <= request.concerned(concerns):
+                    common = notified
                 else:
                     wrong.append(request)
-            self.told = common
+            self.notified = common
         self.pending_notices = {request.key: request for request in wrong}
         return sorted(wrong, key=lambda request: request.order)
 
@@ -150,7 +149,7 @@ earlier queue waits, which may be forever."""
 
 
 class Counter(ABC):
-    """Something that may hold evictions, with the queues that wait for it."""
+    """A possible holder of evictions, with the queues that wait for it."""
 
     def __init__(self, key: str, name: str, part: str, patience: timedelta | None) -> None:
         self.key = key

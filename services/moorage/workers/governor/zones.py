@@ -89,7 +89,7 @@ class ClusterZones:
         self._settings = settings
         self._table = ZoneTable(zone_rules(settings))
         self._causes: dict[str, Meta] = {}
-        self._gone: dict[str, Meta] = {}
+        self._deleted: dict[str, Meta] = {}
         self._turned: set[str] = set()
 
     def configure(self, settings: Settings) -> None:
@@ -109,7 +109,7 @@ class ClusterZones:
         """Store the cause of a node's record until `decide`. Call this before the record is folded in."""
         event, known = record.event, self._table.member(record.key)
         if event is None and known is not None:
-            self._gone[record.key] = record.meta
+            self._deleted[record.key] = record.meta
         if isinstance(event, ZoneMembered) and event.tainted:
             had = known is not None and known.tainted
             if not had or known is None or (known.target_uid, known.incident) != (event.target_uid, event.incident):
@@ -125,22 +125,21 @@ class ClusterZones:
         """Write the changes of zones, and grants; `declared` returns the declared nodes.
 
         The cause of a grant is the record of its node, if that was just read. A grant that is due by time alone,
-        possibly after a restart, names durable facts about the node as its cause, so that the same topics give the same
-        ids.
+        possibly after a restart, has durable facts about the node as its cause. So the same topics give the same ids.
         """
         decided = self._table.decide(now, self._turned, declared)
         spoken = next(reversed(self._causes.values()), None)
-        for target, meta in self._gone.items():
+        for target, meta in self._deleted.items():
             write(ZONE_GRANTS, target, target, None, meta)
         for name, record in decided.zones:
             write(ZONES, name, FLEET, record, spoken or _by_time(name, record, now))
         for grant in decided.grants:
             target = grant.target.key
-            said = self._causes.get(target) if grant.granted else spoken
-            write(ZONE_GRANTS, target, target, grant, said or self._remembered(grant))
+            cause = self._causes.get(target) if grant.granted else spoken
+            write(ZONE_GRANTS, target, target, grant, cause or self._remembered(grant))
         self._table.done()
         self._causes.clear()
-        self._gone.clear()
+        self._deleted.clear()
         self._turned.clear()
 
     @property

@@ -1,7 +1,7 @@
 """placement: reads workloads and targets, and writes decisions with all of their reasons.
 
-`pods`, `karmada` and `ocm` each reconcile one family of workloads. `engine` holds what all three share. The algorithms
-are in `moorage.decide.scheduling`.
+`pods`, `karmada` and `ocm` each reconcile one family of workloads. `engine` is the common base. The algorithms are in
+`moorage.decide.scheduling`.
 """
 
 from moorage.workers.placement.service import PlacementService, service

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Protocol
 
+from typing_extensions import override
+
 from moorage.runtime.service import Input
 from moorage.runtime.settings.configuration import Configuration, ConfiguredView
 from moorage.workers.placement.karmada.cluster_view import ClusterView
@@ -18,7 +20,7 @@ _OF_BINDINGS: Final = (BINDINGS, EVICTIONS)
 
 
 class AttachedPartition(Protocol):
-    """A partition's state, as the view sees it."""
+    """A partition's state, as the view uses it."""
 
     partition: int
 
@@ -27,7 +29,7 @@ class AttachedPartition(Protocol):
 
 
 class FleetView(ConfiguredView):
-    """The whole fleet, as placement sees it. Each record belongs to one part.
+    """The whole fleet, as placement uses it. Each record belongs to one part.
 
     Args:
         configuration: the settings to decide by; None for a view that does not follow them.
@@ -42,8 +44,8 @@ class FleetView(ConfiguredView):
         self._floor = 0
         self._partitions: list[AttachedPartition] = []
 
+    @override
     def wants(self, topic: Topic, key: str) -> bool:
-        """Return whether one of the parts uses a record."""
         if topic is PLACEMENTS:  # nearly all of them are about pods, which only their partitions read
             return self.ocm.concerns(topic, key)
         if topic in (CONFIGURATION, GENERATION_FLOORS) or any(
@@ -55,8 +57,8 @@ class FleetView(ConfiguredView):
         cluster, rest = split_cluster(BindingKey.parse(key).target or key)
         return bool(cluster) and self.pods.concerns(topic, f"|{rest}" if topic in _OF_BINDINGS else rest)
 
+    @override
     def apply(self, record: Input) -> None:
-        """Fold in a record. A record that is not newer changes nothing."""
         super().apply(record)
         if isinstance(record.event, GenerationFloor):
             self._floor = max(self._floor, record.event.generation)
@@ -81,8 +83,8 @@ class FleetView(ConfiguredView):
             view.evictions.raise_floor(self._floor)
         return view
 
+    @override
     def changed(self) -> Iterable[int] | None:
-        """Return the partitions that have something to do."""
         return [partition.partition for partition in self._partitions if partition.due()]
 
     def attach(self, partition: AttachedPartition) -> None:

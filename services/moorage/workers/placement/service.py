@@ -1,26 +1,25 @@
 """The service placement.
 
 Consumes:
-    `resources`: pods and controllers that create pods, other resources that a policy can claim, and OCM placements, by
-    their own keys (targets, policies, cluster sets and their bindings are read into the global view).
+    `resources`, by their own keys: pods and their controllers, other resources that a policy can claim, and OCM
+    placements. Targets, policies, cluster sets and their bindings are read into the global view.
 Keeps:
-    The resources (source table `resources`) and the last decision on each of their pods, or on a whole resource that a
-    policy places on clusters, or on an OCM placement and each of its PlacementDecisions (changelog `placements`). For
-    all partitions of the process together, the global view: the configuration, nodes, clusters and managed clusters
-    (`resources`, `taints`), what is bound to them (`bindings`), evictions that are requested (`evictions`,
-    `generation-floors`),
-    `DedicatedNodes` rules, propagation policies, what is healthy on clusters (`workload-conditions`), sets of managed
-    clusters, their bindings and the scores of add-ons (`resources`), and how often each managed cluster is selected
-    (the PlacementDecisions of `placements`, and those of others on a real hub in `resources`).
+    Source table: `resources`. Changelog `placements`: the last decision on each pod, on each resource that a policy
+    places on clusters, and on each OCM placement and its PlacementDecisions. Global view, for all partitions of the
+    process: the configuration; nodes, clusters and managed clusters with their taints; `bindings`; requested evictions
+    (`evictions`, `generation-floors`); `DedicatedNodes` rules and propagation policies; health on clusters
+    (`workload-conditions`); sets of managed clusters, their bindings, and scores of add-ons. It also counts how often
+    each managed cluster is selected: by the PlacementDecisions of `placements`, and by those of another scheduler on a
+    real hub in `resources`.
 Emits:
     `placements`: placed, pending or evicted, with all reasons; a tombstone when the workload no longer exists. For an
     OCM placement, the PlacementDecisions that change, with the clusters to add and to remove, and then its own record,
     in one transaction. An OCM placement has no bindings and no evictions, because the decision itself is the order.
     `bindings`: bound, changed (tolerations, replicas), and a tombstone when the binding ends.
 
-Decisions are level-triggered: a change only determines what to check; the check uses the present state of everything.
-The work that a change makes due is done in portions, so that transactions do not grow without bounds. After a crash the
-rest is found again, because everything is checked when a partition starts.
+Decisions are level-triggered: a change only determines what to check, and the check uses the present state. The work
+that a change makes due is done in portions, so that transactions stay bounded. After a crash the rest is found again,
+because everything is checked when a partition starts.
 """
 
 from __future__ import annotations
@@ -28,6 +27,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
+
+from typing_extensions import override
 
 from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
 from moorage.runtime.settings.configuration import Configuration
@@ -65,7 +66,7 @@ def _is_pod(key: bytes) -> bool:
 
 
 class PlacementService(Service[PlacementPartition]):
-    """Decides where pods, and whole resources, belong."""
+    """Decides on the targets of pods and of whole resources."""
 
     name: ClassVar[str] = "placement"
     summary: ClassVar[str] = "Reads workloads and targets, and writes decisions with all reasons."
@@ -91,26 +92,26 @@ class PlacementService(Service[PlacementPartition]):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
+    @override
     def new_state(self, partition: int) -> PlacementPartition:
-        """Return an empty state for a partition."""
         return PlacementPartition(partition, Configuration(self._settings))
 
+    @override
     def new_globals(self) -> FleetView:
-        """Return the view of nodes and clusters, bindings, evictions, rules and policies."""
         return FleetView(Configuration(self._settings, self.name))
 
+    @override
     def use_globals(self, state: PlacementPartition, view: GlobalView) -> None:
-        """Give a partition its view."""
         if not isinstance(view, FleetView):
             raise TypeError(f"the view of placement must be a FleetView, not {type(view).__name__}")
         state.attach(view)
 
+    @override
     def drop(self, state: PlacementPartition) -> None:
-        """Undo what the partition has assumed."""
         state.detach()
 
+    @override
     def apply(self, state: PlacementPartition, topic: Topic, key: str, event: Any) -> None:
-        """Fold in a resource or a decision."""
         if ":" in key:
             state.ensure_controller(key)
         if topic is RESOURCES:
@@ -123,28 +124,23 @@ class PlacementService(Service[PlacementPartition]):
         elif (decider := by_prefix(state.controllers, key)) is not None:
             decider.decided(key, event)
 
+    @override
     def process(
         self, state: PlacementPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False
     ) -> list[Emit]:
-        """Decide on resources that were declared, changed or deleted.
-
-        Raises:
-            NeedFresh: a resource is new or changed and creates pods, or it is a new OCM placement. The policy that
-                places it on clusters, the binding of its sets, or a taint may have been written just before it, in
-                another partition. A process that was disconnected may have missed the last minutes.
-        """
         if not fresh and any(_is_new(state, record) for record in batch):
             raise NeedFresh
         self._take(state, batch)
         return self._reconcile(state, now)
 
+    @override
     def catch_up(
         self,
         state: PlacementPartition,
         batch: Sequence[Input],
-        now: datetime,  # noqa: ARG002 - nothing is decided yet
+        now: datetime,
     ) -> list[Emit]:
-        """Fold in the waiting records. Everything is checked when the partition is first woken."""
+        # everything is checked when the partition is first woken
         self._take(state, batch)
         return []
 
@@ -155,19 +151,19 @@ class PlacementService(Service[PlacementPartition]):
                 if record.key.startswith(controller.resources):
                     controller.check_resource(record.key, record.meta)
 
+    @override
     def wake(self, state: PlacementPartition, now: datetime) -> list[Emit]:
-        """Do the work that a change of the view has made due."""
         return self._reconcile(state, now)
 
+    @override
     def next_wake(self, state: PlacementPartition) -> datetime | None:
-        """Return a past time while there is work to do; otherwise when a grace period or tolerated time ends."""
         if state.due():
             return AT_ONCE
         times = (controller.next_time() for controller in state.controllers)
         return min((time for time in times if time is not None), default=None)
 
+    @override
     def reconcile(self, state: PlacementPartition, now: datetime) -> list[Emit]:
-        """Check everything again, and write missing records."""
         for controller in state.controllers:
             controller.repair()
         return self._reconcile(state, now)

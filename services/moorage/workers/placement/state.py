@@ -66,7 +66,7 @@ class PlacementPartition:
         return known
 
     def ensure_controller(self, key: str) -> None:
-        """Have a controller for the pods of the cluster of a record."""
+        """Create the controller for the pods of a record's cluster, unless it exists."""
         cluster, rest = split_cluster(key)
         if cluster and cluster not in self._clusters and rest.startswith(POD_SOURCES):
             self.pods_in(cluster)
@@ -102,5 +102,5 @@ class PlacementPartition:
 
 
 def _never(_resource: object) -> bool:
-    """Policies place only what is declared in the home fleet."""
+    """Return False: policies place only resources of the home fleet."""
     return False

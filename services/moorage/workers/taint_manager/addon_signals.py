@@ -1,4 +1,4 @@
-"""Signs that an add-on is enabled or alive, and whether a sign changes a label.
+"""Signals that an add-on is enabled or alive, and whether a signal changes a label.
 
 Each add-on renews its lease about once a minute, and this rarely changes anything. So a renewal is folded in and only
 compared with the label: the cluster's taints are not computed, and the time of the cluster's next check is not moved.
@@ -57,7 +57,7 @@ class AddOnSignal:
 
     @classmethod
     def of(cls, state: TaintManagerPartition, record: Input) -> AddOnSignal | None:
-        """Return the sign of a record; None when the record is not a sign."""
+        """Return the signal of a record; None when the record is no signal."""
         found = of_managed_cluster(record.key) if record.topic is RESOURCES else None
         if found is None:
             return None
@@ -65,8 +65,8 @@ class AddOnSignal:
         known = state.addons.get(target)
         return cls(target, kind, name, record.event is None, known.enabled.get(name) if known is not None else None)
 
-    def gone(self, state: TaintManagerPartition) -> tuple[Named, ...]:
-        """Return what the sign has removed, after it was folded in; see `add_on_labels`."""
+    def removed(self, state: TaintManagerPartition) -> tuple[Named, ...]:
+        """Return the add-ons and leases that the signal has removed, after it was folded in."""
         if self.kind == LEASE:
             return ((LEASE, self.name),) if self.taken_away else ()
         after = _add_on(state, self.target, self.name)
@@ -74,12 +74,15 @@ class AddOnSignal:
             return ((self.kind, self.name),)
         before = self.before
         # It was created again, or reports its health in another way, so the old label does not count.
-        anew = before is not None and (before.version.uid, not before.said) != (after.version.uid, not after.said)
+        anew = before is not None and (before.version.uid, not before.reported) != (
+            after.version.uid,
+            not after.reported,
+        )
         return ((LEASE, self.name),) if anew else ()
 
 
 def changes_nothing(state: TaintManagerPartition, signal: AddOnSignal, now: datetime) -> bool:
-    """Return whether a sign that was folded in changes neither a label nor the time of the cluster's next check."""
+    """Return whether a folded-in signal changes neither a label nor the time of the cluster's next check."""
     resource, tainted = state.resources.get(signal.target), state.taints.get(signal.target)
     if resource is None:
         return True
@@ -87,7 +90,7 @@ def changes_nothing(state: TaintManagerPartition, signal: AddOnSignal, now: date
         return False
     known = state.addons[signal.target]
     add_on, lease = known.enabled.get(signal.name), known.leases[signal.name]
-    if add_on is None or add_on.said or not is_available(state.conditions.get(signal.target, {})):
+    if add_on is None or add_on.reported or not is_available(state.conditions.get(signal.target, {})):
         return True
     if tainted.labels.get(LABEL_PREFIX + signal.name) != lease.state(now):
         return False
@@ -97,7 +100,7 @@ def changes_nothing(state: TaintManagerPartition, signal: AddOnSignal, now: date
 
 
 def missing(state: TaintManagerPartition, target: str) -> list[Named]:
-    """Return the add-ons and leases that the labels of a cluster need and that are not known."""
+    """Return the add-ons and leases that the labels of a cluster need and that do not exist."""
     tainted, known = state.taints.get(target), state.addons.get(target, AddOns())
     labelled = [key.removeprefix(LABEL_PREFIX) for key in tainted.labels] if tainted is not None else []
     found = [(ADD_ON, name) for name in labelled if name not in known.enabled]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts, selects
 from moorage.decide.taints.desired.cluster_taint_policy import KIND, TaintPolicy, in_order
 from moorage.runtime.service import Input
@@ -26,8 +28,7 @@ class PolicyChange:
     """The policy before and after the change; empty when its content is the same."""
 
     evaluate: bool = True
-    """Whether policies are evaluated. If not, as when a policy is deleted, the only effect is that no taint waits
-    because of it any more."""
+    """Whether policies are evaluated. If not, as after a deletion, taints only stop waiting because of the policy."""
 
     def touches(self, cluster: ClusterFacts) -> bool:
         """Return whether a cluster is checked: the policy selects it, or did before."""
@@ -69,16 +70,13 @@ class PolicyView(ConfiguredView):
     _cursors: list[Cursor] = field(default_factory=list)
     _fresh: bool = False
 
+    @override
     def wants(self, topic: Topic, key: str) -> bool:
-        """Return whether a record is a policy, or the configuration."""
         return ConfiguredView.wants(self, topic, key) or (topic is RESOURCES and key.startswith(_PREFIX))
 
+    @override
     def apply(self, record: Input) -> None:
-        """Fold in a policy, or the configuration. When a policy is deleted, the taints that it added stay.
-
-        Raises:
-            ValueError: the object is not a policy, or not a configuration. The known one stays as it was.
-        """
+        # the taints that a deleted policy has added stay
         if record.topic is CONFIGURATION:
             ConfiguredView.apply(self, record)
             return
@@ -105,8 +103,9 @@ class PolicyView(ConfiguredView):
             self._changes.append(PolicyChange(self._policies, record.meta, touched, evaluate=not deleted))
             self._fresh = True
 
+    @override
     def changed(self) -> Iterable[int] | None:
-        """Return all partitions after a change, because each of them has clusters."""
+        # every partition has clusters
         fresh, self._fresh = self._fresh, False
         return None if fresh else ConfiguredView.changed(self)
 

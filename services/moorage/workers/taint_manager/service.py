@@ -2,10 +2,10 @@
 
 Consumes:
     `conditions`; from `resources` the targets, with people's taint edits, and the add-ons of managed clusters with
-    their leases; and `zone-grants`, in which the governor states which nodes may get the taint that evicts.
+    their leases; and `zone-grants`, the governor's grants of the taint that evicts.
 Keeps:
-    The latest of them for each target (source tables), the taints of each target (changelog `taints`), and a global
-    view of every ClusterTaintPolicy, which count with the feature gate Failover, and of the configuration.
+    Source tables: the latest of them for each target. Changelog: the taints of each target (`taints`). Global view: the
+    configuration and every ClusterTaintPolicy; policies count with the feature gate Failover.
 Emits:
     `taints`: the full set of a target's taints, each time it changes, with the labels that show the states of its
     add-ons; a tombstone when the target is deleted.
@@ -18,13 +18,13 @@ the probe's time, because a late report must not make a deadline earlier. A pers
 taint that waited for its zone has the time of the grant. A taint that waited until its condition had lasted long enough
 has the time at which that hold ended.
 
-An add-on's label depends on the `renewTime` of its lease, not on the time at which the record was written; this time is
-durable, too. A cluster that is deleted and created again has the labels of the add-ons that are still declared.
+An add-on's label depends on the `renewTime` of its lease, which is durable, not on the time at which the record was
+written. A cluster that is deleted and created again has the labels of the add-ons that are still declared.
 
-Policies are evaluated for a cluster when one of its conditions changes, when it appears, when a policy that selects it
-(or did) is created or changed, when a wait of a policy ends, and once after each restart. They are not evaluated when
-people edit taints or delete policies. So when a person removes a policy's taint, it stays removed until the next
-evaluation.
+Policies are evaluated for a cluster when it appears, when one of its conditions changes, when a wait of a policy ends,
+and once after each restart. They are also evaluated when a policy that selects it, or did, is created or changed. They
+are not evaluated when people edit taints or delete policies. So a policy's taint that a person removes stays removed
+until the next evaluation.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Final
+
+from typing_extensions import override
 
 from moorage.decide.conditions.reports import newer_condition
 from moorage.decide.taints.desired.addons import AddOns, Named
@@ -87,24 +89,24 @@ class TaintManager(Service[TaintManagerPartition]):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
-    def new_state(self, partition: int) -> TaintManagerPartition:  # noqa: ARG002 - all partitions begin in the same way
-        """Return an empty state for a partition."""
+    @override
+    def new_state(self, partition: int) -> TaintManagerPartition:
         return TaintManagerPartition(Derived(Configuration(self._settings), rules_of))
 
+    @override
     def new_globals(self) -> PolicyView:
-        """Return the view of all policies, with the configuration."""
         return PolicyView(Configuration(self._settings, self.name))
 
+    @override
     def use_globals(self, state: TaintManagerPartition, view: GlobalView) -> None:
-        """Follow the policies and the configuration from now on."""
         if not isinstance(view, PolicyView):
             raise TypeError(f"view: invalid value {type(view).__name__}: must be the taint-manager's own")
         state.view, state.cursor = view, view.enter()
         if view.configuration is not None:
             state.rules = Derived(view.configuration, rules_of)
 
+    @override
     def apply(self, state: TaintManagerPartition, topic: Topic, key: str, event: Model | None) -> None:
-        """Fold in a condition, a target or a sign of its add-ons, a grant, or a set of taints."""
         if topic is CONDITIONS:
             _apply_condition(state, key, event)
         elif topic is RESOURCES:
@@ -117,15 +119,15 @@ class TaintManager(Service[TaintManagerPartition]):
         else:
             state.taints.pop(key, None)
 
+    @override
     def process(
         self,
         state: TaintManagerPartition,
         batch: Sequence[Input],
         now: datetime,
         *,
-        fresh: bool = False,  # noqa: ARG002 - the service follows no topics
+        fresh: bool = False,
     ) -> list[Emit]:
-        """Fold in each record, and write the taints that it changes."""
         emits: list[Emit] = []
         for record in batch:
             event, signal = record.event, AddOnSignal.of(state, record)
@@ -145,21 +147,19 @@ class TaintManager(Service[TaintManagerPartition]):
                 # `resources` reports its end. After a restore its latest record there may still be unread.
                 continue
             reported = event.last_heartbeat_time if isinstance(event, ConditionChanged) else None
-            gone = signal.gone(state) if signal is not None else ()
-            emits += self._decide(state, target, record.meta, time, reported, evaluate=evaluate, gone=gone)
+            removed = signal.removed(state) if signal is not None else ()
+            emits += self._decide(state, target, record.meta, time, reported, evaluate=evaluate, removed=removed)
         return emits
 
+    @override
     def needs(self, state: TaintManagerPartition, now: datetime) -> Needs | None:
-        """Require all conditions, targets and grants when a wait ends, because a record may have ended it earlier.
-
-        After a process was stopped, the end of the wait may be due while that record is still unread.
-        """
+        # An unread record may have ended the wait earlier.
         due = state.deadlines.next()
         changed = state.checked and state.rules_in_use != state.rules.value
         return _NEEDS if changed or (due is not None and due <= now) else None
 
+    @override
     def wake(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """Check everything once after a restart, and under other rules. Apply changed policies and ended waits."""
         emits: list[Emit] = []
         if not state.checked or state.rules_in_use != state.rules.value:
             self._begin_checking(state)
@@ -172,45 +172,43 @@ class TaintManager(Service[TaintManagerPartition]):
             emits += self._decide_due(state, due[0], now)
         return emits
 
+    @override
     def next_wake(self, state: TaintManagerPartition) -> datetime | None:
-        """Return a past time while targets are left to check; otherwise when the first wait ends."""
         return _AT_ONCE if state.unseen or state.change is not None else state.deadlines.next()
 
+    @override
     def reconcile(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
-        """Compute all targets again, in portions, without evaluating policies, and repair what differs.
-
-        This includes the labels of add-ons when the deletion of the add-on, or of its lease, was compacted away unread.
-        """
+        # this includes labels of add-ons whose deletion was compacted away unread
         emits: list[Emit] = []
         if not state.round:
             state.round.begin(sorted(state.resources.keys() | state.taints.keys()))
         for target in state.round.portion(emits):
             cause = self._own_cause(state, "reconcile", target, now)
-            emits += self._decide(state, target, cause, now, None, gone=missing(state, target))
+            emits += self._decide(state, target, cause, now, None, removed=missing(state, target))
         return emits
 
+    @override
     def is_reconciling(self, state: TaintManagerPartition) -> bool:
-        """Return whether targets are left to compute again."""
         return bool(state.round)
 
+    @override
     def drop(self, state: TaintManagerPartition) -> None:
-        """Stop following policies, because the partition is taken away."""
         if state.view is not None and state.cursor is not None:
             state.view.leave(state.cursor)
             state.cursor = None
 
     def _begin_checking(self, state: TaintManagerPartition) -> None:
-        """Begin to check all targets after a restore: waits are not recorded, and policies and holds may have changed.
+        """Begin to check all targets after a restore or a change of the rules.
 
-        The same is done when the rules have changed. Policies are evaluated in both cases, but not when only holds have
-        changed: a policy's taint that a person has removed would come back.
+        Waits are not recorded, and policies and holds may have changed. Policies are not evaluated when only holds have
+        changed: a policy's taint that a person has removed would return.
 
-        Targets with taints that an earlier hold keeps, or delays, are checked even if there is no hold now. The removal
-        of a taint that a hold keeps must not wait for the reconciler, because a deadline may be earlier.
+        Targets with taints that an earlier hold keeps, or delays, are checked even if no hold exists now. The removal
+        of a kept taint must not wait for the reconciler, because a deadline may be earlier.
 
-        A node for which an earlier version has written no zone is reported to its zone now, and not by the reconciler:
-        until all nodes are known there, the governor cannot determine whether all are down. The same applies to a
-        managed cluster without a record, because it is left out of every placement until it has one.
+        A node without a zone in its record, from an earlier version, is reported to its zone now. Until all nodes are
+        known there, the governor cannot determine whether all are down. The same applies to a managed cluster without a
+        record, because every placement leaves it out until it has one.
         """
         before, rules = state.rules_in_use, state.rules.value
         unfinished = bool(state.unseen)
@@ -225,10 +223,10 @@ class TaintManager(Service[TaintManagerPartition]):
         found = []
         for target in state.resources:
             cluster, known = target.startswith(_CLUSTER), state.taints.get(target)
-            unheard = known is None or (_is_node(target) and not known.zone)
+            unrecorded = known is None or (_is_node(target) and not known.zone)
             labelled = known is not None and bool(known.labels)
             waits = known is not None and (bool(known.held) or known.settles_at is not None)
-            if cluster or damped or unheard or labelled or waits:
+            if cluster or damped or unrecorded or labelled or waits:
                 found.append(target)
         state.unseen.begin(sorted(found))
 
@@ -316,7 +314,7 @@ class TaintManager(Service[TaintManagerPartition]):
         reported: datetime | None,
         *,
         evaluate: bool = False,
-        gone: Collection[Named] = (),
+        removed: Collection[Named] = (),
     ) -> list[Emit]:
         known = state.taints.get(target)
         if target not in state.resources:
@@ -329,7 +327,7 @@ class TaintManager(Service[TaintManagerPartition]):
             if _is_node(target):
                 tombs.append(Emit(ZONE_MEMBERS, target, FLEET, None, cause))
             return tombs
-        decided = self._check(state, target, time, reported, evaluate=evaluate, gone=gone)
+        decided = self._check(state, target, time, reported, evaluate=evaluate, removed=removed)
         state.wait(target, decided)
         event = decided.event
         if event is None:
@@ -349,7 +347,7 @@ class TaintManager(Service[TaintManagerPartition]):
         reported: datetime | None = None,
         *,
         evaluate: bool = False,
-        gone: Collection[Named] = (),
+        removed: Collection[Named] = (),
     ) -> ReconciledTaints:
         """Compute the taints that a declared target should have. This changes nothing."""
         return reconcile_taints(
@@ -363,7 +361,7 @@ class TaintManager(Service[TaintManagerPartition]):
             policies=state.cursor.policies if state.cursor is not None else (),
             evaluate=evaluate,
             addons=state.addons.get(target, _NO_ADDONS),
-            gone=gone,
+            removed=removed,
         )
 
 

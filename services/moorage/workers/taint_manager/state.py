@@ -67,7 +67,7 @@ class TaintManagerPartition:
     """The targets that the reconciler's present round has still to reach."""
 
     waits: dict[str, ReconciledTaints] = field(default_factory=dict)
-    """By target key, what will change at a certain time without any record. It is computed again after a restore."""
+    """The changes that time alone will make, by target key. They are computed again after a restore."""
 
     deadlines: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
     """The times of `waits`."""

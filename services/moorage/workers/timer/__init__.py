@@ -1,4 +1,4 @@
-"""timer: reads deadlines, and writes `timer-fired` at or after each of them. It knows nothing about taints.
+"""timer: reads deadlines, and writes `timer-fired` at or after each of them. It is independent of taints.
 
 The table of deadlines is in `moorage.decide.timers`.
 """

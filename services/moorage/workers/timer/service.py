@@ -1,4 +1,4 @@
-"""The service timer. It does not know the purpose of its timers.
+"""The service timer. It is independent of the purpose of its timers.
 
 Consumes:
     `timers`: set, move, cancel (an upsert without deadline) and delete (a tombstone).
@@ -18,6 +18,7 @@ from sys import intern
 from typing import Any, ClassVar
 
 from msgspec import Raw
+from typing_extensions import override
 
 from moorage.decide.timers.timer_table import Timer, TimerTable
 from moorage.runtime.engine.portions import FIRINGS
@@ -40,7 +41,7 @@ class TimerPartition:
 
     table: TimerTable = field(default_factory=TimerTable)
     begun: bool = False
-    """Whether the service has been woken since the restore. By then all timers are known, so any other is deleted."""
+    """Whether the service has been woken since the restore. By then all timers are read, so any other is deleted."""
 
 
 class TimerService(Service[TimerPartition]):
@@ -53,12 +54,12 @@ class TimerService(Service[TimerPartition]):
     changelogs: ClassVar[tuple[Topic, ...]] = (TIMER_FIRED,)
     rows: ClassVar[Mapping[Topic, RowReader]] = {TIMERS: RowReader(SetTimer), TIMER_FIRED: RowReader(TimerFired)}
 
-    def new_state(self, partition: int) -> TimerPartition:  # noqa: ARG002 - all partitions begin in the same way
-        """Return an empty state for a partition."""
+    @override
+    def new_state(self, partition: int) -> TimerPartition:
         return TimerPartition()
 
+    @override
     def apply(self, state: TimerPartition, topic: Topic, key: str, event: Any) -> None:
-        """Fold in a timer, or a record that a timer has fired."""
         if topic is TIMERS:
             if event is not None:
                 state.table.set(_timer(event))
@@ -67,32 +68,32 @@ class TimerService(Service[TimerPartition]):
         elif event is not None:
             state.table.fired(event.id, event.generation)
 
+    @override
     def process(
         self,
         state: TimerPartition,
         batch: Sequence[Input],
-        now: datetime,  # noqa: ARG002 - `wake` handles what is due
+        now: datetime,
         *,
-        fresh: bool = False,  # noqa: ARG002 - the service follows no topics
+        fresh: bool = False,
     ) -> list[Emit]:
-        """Fold in the timers. `wake`, which is called next, handles what is due."""
         for record in batch:
             self.apply(state, record.topic, record.key, record.event)
         return []
 
+    @override
     def wake(self, state: TimerPartition, now: datetime) -> list[Emit]:
-        """Fire a portion of the timers that have come due."""
-        if not state.begun:  # every timer is known now
+        if not state.begun:  # every timer has been read
             state.begun = True
             state.table.forget_orphans()
         return [self._fire(timer, now) for timer in state.table.take_due(now, FIRINGS)]
 
+    @override
     def next_wake(self, state: TimerPartition) -> datetime | None:
-        """Return the earliest deadline."""
         return state.table.next_deadline()
 
     def _fire(self, timer: Timer, now: datetime) -> Emit:
-        """Return the record that a timer has fired. The table knows already, as `apply` would tell it."""
+        """Return the record that a timer has fired. The table already contains it, as `apply` would fold it in."""
         timer_id, owner, deadline = timer.id, timer.owner, timer.deadline
         fired = _Fired(
             id=timer_id,
@@ -110,7 +111,7 @@ class TimerService(Service[TimerPartition]):
 
 
 def _timer(timer: Any) -> Timer:
-    """Return what is kept of a timer, which is a model or a row."""
+    """Return the kept part of a timer, which is a model or a row."""
     key, value = _target(timer.target.key)
     return Timer(
         id=timer.id,

@@ -1,1 +1,1 @@
-"""Webhooks: the worker that sends events to the receivers that `Webhook` objects name."""
+"""Webhooks: the worker that sends events to the receivers of `Webhook` objects."""

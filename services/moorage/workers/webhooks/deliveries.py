@@ -1,4 +1,4 @@
-"""Deliveries: the events sent to a webhook, the records that it wants, and dead letters for those it has not taken."""
+"""Deliveries: the events sent to a webhook, and dead letters for those that its receiver has not accepted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOPICS: Final[Mapping[str, Topic]] = {topic.short: topic for topic in (BINDINGS,
 """The topics whose events can be sent, by the names in `spec.events`."""
 
 UNBOUND: Final = "io.moorage.workload.unbound.v1"
-"""The type of the event that tells of the end of a binding. In Kafka it is a tombstone."""
+"""The type of the event about the end of a binding. In Kafka it is a tombstone."""
 
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
@@ -39,14 +39,14 @@ class Delivery:
     """`webhook-id`: the same for each attempt, and for a record that is read again."""
 
     lane: str
-    """What its order counts for: the key of the workload, or of the target of a taint."""
+    """The unit of order: the key of the workload, or of the target of a taint."""
 
     place: TopicPartition
-    """Where the record was read, which is not where it was written first if it is sent again."""
+    """The place where the record was read. For a replay, it is not the original place."""
 
     offset: int
     written: datetime
-    """From when `retrySeconds` count."""
+    """The time from which `retrySeconds` count."""
 
     topic: Topic
     record: Any
@@ -58,7 +58,7 @@ class Delivery:
 def delivery_of(
     spec: WebhookSpec, uid: str, topic: Topic, record: Any, *, place: TopicPartition, offset: int, written: datetime
 ) -> Delivery | None:
-    """Return what is sent for a record; None if the webhook does not want it.
+    """Return the delivery of a record; None if the webhook does not subscribe to it.
 
     Raises:
         EnvelopeError: the record is not an event.
@@ -74,7 +74,7 @@ def delivery_of(
         meta, data = from_headers(record.headers), orjson.Fragment(record.value)
     elif topic is BINDINGS:
         meta, data = _unbound(record, key), _ends(workload, target)
-    else:  # a key that is only cleaned away
+    else:  # a key that is only removed
         return None
     return Delivery(
         id=event_id("webhook", uid, meta.id),
@@ -94,7 +94,7 @@ def written_at(record: Any) -> datetime:
 
 
 def _about(topic: Topic, key: str) -> tuple[str, str]:
-    """The keys of the workload and of the target that a record is about; empty if it is about none."""
+    """Return the keys of the workload and of the target of a record; empty if it has none."""
     if topic is BINDINGS:
         binding = BindingKey.parse(key)
         return binding.workload, binding.target
@@ -147,7 +147,7 @@ def _cluster(name: str) -> dict[str, str]:
 
 
 def _structured(meta: Meta, data: Any) -> dict[str, Any]:
-    """A CloudEvent in structured mode. Its data is the record's value as it was written."""
+    """Return a CloudEvent in structured mode. Its data is the record's value as it was written."""
     optional = {
         "time": format_time(meta.time) if meta.time else "",
         "subject": meta.subject,
@@ -174,7 +174,7 @@ Written = tuple[str, bytes, bytes | None, list[tuple[str, bytes]]]
 
 
 def letter_of(webhook: str, retry_seconds: int, delivery: Delivery, why: str, now: datetime) -> Written:
-    """Return the dead letter of a delivery that was given up."""
+    """Return the dead letter of an abandoned delivery."""
     record = delivery.record
     bad = Malformed(
         topic=delivery.topic,
@@ -182,10 +182,10 @@ def letter_of(webhook: str, retry_seconds: int, delivery: Delivery, why: str, no
         offset=record.offset,
         raw=raw_record(record),
         reason=RefusalReason.UNDELIVERED,
-        message=f"Webhook {webhook} did not take it: {why}",
+        message=f"Webhook {webhook} did not accept it: {why}",
         field="webhook",
         value=webhook,
-        rule=f"must be taken within {retry_seconds} s",
+        rule=f"must be accepted within {retry_seconds} s",
     )
     emit = dead_letter(NAME, bad, now, attributes(delivery.topic, record))
     meta = child_meta(emit, source=source_name(NAME), now=now)
@@ -194,9 +194,9 @@ def letter_of(webhook: str, retry_seconds: int, delivery: Delivery, why: str, no
 
 
 def replayed(
-    webhook: str, uid: str, spec: WebhookSpec, asked: WebhookReplay, record: Any, *, place: TopicPartition
+    webhook: str, uid: str, spec: WebhookSpec, replay: WebhookReplay, record: Any, *, place: TopicPartition
 ) -> Delivery | None:
-    """Return what is sent again for a dead letter; None if it is none of this webhook, or of another time.
+    """Return the new delivery of a dead letter; None for other webhooks or times.
 
     Raises:
         ValueError: the dead letter cannot be read.
@@ -207,7 +207,7 @@ def replayed(
     topic = TOPICS.get(letter.topic)
     if letter.reason != RefusalReason.UNDELIVERED or letter.value != webhook or letter.truncated or topic is None:
         return None
-    if not asked.since <= letter.refused_time <= asked.until:
+    if not replay.since <= letter.refused_time <= replay.until:
         return None
     value = base64.b64decode(letter.original) if letter.original_encoding == "base64" else letter.original.encode()
     original = LightRecord(
@@ -219,4 +219,4 @@ def replayed(
         value=value if letter.original_size else None,
         headers=tuple((name, text.encode()) for name, text in letter.headers.items()),
     )
-    return delivery_of(spec, uid, topic, original, place=place, offset=record.offset, written=asked.until)
+    return delivery_of(spec, uid, topic, original, place=place, offset=record.offset, written=replay.until)

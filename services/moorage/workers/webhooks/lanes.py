@@ -1,7 +1,7 @@
-"""The order of deliveries: those of a workload one after the other, those of others beside them.
+"""The order of deliveries: sequential for one workload, parallel for different ones.
 
-A delivery that fails is tried again, later each time, and the next one of its workload waits until it has been
-delivered or given up.
+A failed delivery is retried, later each time. The next one of its workload waits until it has been delivered or
+abandoned.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Lanes:
     Args:
         send: makes an attempt.
         give_up: takes a delivery that has failed for good, with the last outcome. It returns when that is durable.
-        done: takes a delivery that is over.
-        retry_seconds: how long after an event was written it is tried again.
+        done: takes a completed delivery.
+        retry_seconds: how long after an event was written it is retried.
         clock: the source of the time.
         jitter: returns a number from 0 to 1.
     """
@@ -58,11 +58,12 @@ class Lanes:
         self._queues: dict[str, deque[Delivery]] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self.waiting = 0
-        """Deliveries that are not over."""
+        """Deliveries that are not completed."""
 
         self.failure: BaseException | None = None
-        """Why it does not deliver any more. A receiver that is gone for good is told nothing more
-        (`ReceiverGoneError`), and what waits for it is not over."""
+        """Why it no longer delivers. A receiver that has answered 410 Gone gets nothing more (`ReceiverGoneError`), and
+        its waiting deliveries stay open.
+        """
 
     def add(self, delivery: Delivery) -> None:
         """Deliver an event after those of its workload that were added before."""
@@ -76,7 +77,7 @@ class Lanes:
         task.add_done_callback(lambda ended: self._ended(delivery.lane, ended))
 
     async def close(self) -> None:
-        """Stop. What is not over is forgotten."""
+        """Stop, and drop all open deliveries."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
@@ -117,6 +118,6 @@ class Lanes:
             await self._clock.sleep_until(self._clock.now() + timedelta(seconds=pause))
 
     def _pause(self, attempt: int) -> float:
-        """Seconds until the next attempt: from half of a doubling time to all of it, so that retries spread."""
+        """Return the seconds until the next attempt, from half of a doubling time to all of it."""
         longest = min(_FIRST * 2.0 ** min(attempt - 1, _MAX_DOUBLINGS), _LONGEST)
         return longest * (1 + self._jitter()) / 2

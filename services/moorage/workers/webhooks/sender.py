@@ -36,7 +36,7 @@ class AddressError(Exception):
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses of a host, as the system knows them.
+    """Return the addresses of a host, from the system's resolver.
 
     Raises:
         OSError: it has none.
@@ -49,7 +49,7 @@ async def address_of(host: str, port: int, *, allow_private: bool, look_up: Reso
     """Return the address to connect to.
 
     Raises:
-        AddressError: the host is unknown, or one of its addresses is not a public one and only those are allowed.
+        AddressError: the host is unknown, or one of its addresses is not public and only public ones are allowed.
     """
     try:
         found = await look_up(host, port)
@@ -65,7 +65,7 @@ async def address_of(host: str, port: int, *, allow_private: bool, look_up: Reso
 
 
 def is_public(address: IPv4Address | IPv6Address) -> bool:
-    """Whether an address is one of the public internet."""
+    """Return whether an address is public."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return is_public(address.ipv4_mapped)
@@ -75,7 +75,7 @@ def is_public(address: IPv4Address | IPv6Address) -> bool:
 
 
 PREFIX: Final = "whsec_"
-"""What a secret begins with. The key follows in base64."""
+"""The prefix of a secret. The key follows in base64."""
 
 _LEAST, _MOST = 24, 64  # bytes of a key
 
@@ -109,35 +109,35 @@ def keys_of(text: str) -> tuple[bytes, ...]:
 
 
 def signature(keys: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
-    """Return the value of `webhook-signature`: a signature by each key, so that a receiver may know any of them."""
+    """Return the value of `webhook-signature`: a signature by each key, so that any of them verifies it."""
     signed = f"{message_id}.{timestamp}.".encode() + body
     return " ".join(f"v1,{base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()}" for key in keys)
 
 
 _CONTENT_TYPE: Final = "application/cloudevents+json"
 _MAX_RETRY_AFTER: Final = 3600.0  # seconds
-_ASKS_TO_WAIT: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+_RETRY_LATER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of an attempt."""
+    """The result of an attempt."""
 
     delivered: bool
     message: str = ""
     retry_after: float = 0.0
-    """Seconds for which the receiver has asked to wait. 0 if it has not."""
+    """The seconds that the receiver requested to wait; 0 without a request."""
 
     gone: bool = False
-    """Whether the receiver is gone for good, and wants nothing more."""
+    """Whether the receiver has answered 410 Gone."""
 
 
 class Sender:
     """Sends events to one webhook.
 
     Args:
-        spec: where to, and how.
+        spec: the receiver and its options.
         folder: the folder with the files of secrets.
         clock: the source of the time.
         ca_file: a PEM file with the authorities of receivers; empty for those of the system.
@@ -191,7 +191,7 @@ class Sender:
             "webhook-timestamp": str(now),
             "webhook-signature": signature(keys, delivery.id, now, delivery.body),
         }
-        # The certificate is checked for the name, the connection is made to the address that was checked.
+        # The certificate is verified for the name; the connection goes to the checked address.
         async with self._client.stream(
             "POST",
             url.copy_with(host=address),
@@ -217,7 +217,7 @@ class Sender:
         if response.is_success:
             return Outcome(delivered=True)
         wait = 0.0
-        if response.status_code in _ASKS_TO_WAIT:
+        if response.status_code in _RETRY_LATER:
             wait = retry_after(response.headers.get("retry-after", ""), self._clock.now())
         return Outcome(
             delivered=False,
@@ -228,7 +228,7 @@ class Sender:
 
 
 def retry_after(text: str, now: datetime) -> float:
-    """Return the seconds that a `Retry-After` asks to wait, at most an hour. 0 if it cannot be read."""
+    """Return the seconds that a `Retry-After` requests, at most an hour; 0 if it cannot be read."""
     if text.strip().isdecimal():
         return min(float(text), _MAX_RETRY_AFTER)
     try:

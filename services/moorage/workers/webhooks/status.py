@@ -1,8 +1,8 @@
-"""How webhooks fare, for people and for other workers: the topic `webhook-statuses`.
+"""The statuses of webhooks, for people and for other workers: the topic `webhook-statuses`.
 
-Every worker notes what became of its own attempts, and adds that to what all of them have written. The later times
-count. A webhook that was disabled stays so for its generation, because the worker that has seen it writes it again if
-another one has overwritten it.
+Every worker notes the results of its own attempts, and adds them to the status that all of them have written. The later
+times count. A disabled webhook stays disabled for its generation: if another worker overwrites that, the one that
+disabled it writes it again.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from moorage_schemas.topics import FLEET, RESOURCES, TOMBSTONE_RETENTION_MS, WEB
 from moorage_schemas.webhook_status import WebhookStatusChanged
 
 AGAIN: Final = timedelta(hours=1)
-"""After this time a status is written although nothing has changed. It shows that somebody reads for the webhook."""
+"""The time after which an unchanged status is written again, to show that a worker still reads for the webhook."""
 
 DELETIONS_KEPT: Final = timedelta(milliseconds=TOMBSTONE_RETENTION_MS)
-"""For how long it is certain that Kafka still has a deletion."""
+"""The time for which Kafka certainly keeps a deletion."""
 
 
 class ReceiverGoneError(Exception):
-    """The receiver has said that it is gone for good."""
+    """The receiver has answered 410 Gone."""
 
 
 @dataclass(slots=True)
 class DeliveryProgress:
-    """What became of the attempts of this worker for a webhook."""
+    """The results of this worker's attempts for a webhook."""
 
     last_success: datetime | None = None
     last_failure: datetime | None = None
@@ -40,13 +40,13 @@ class DeliveryProgress:
     failure: str = ""
 
     def succeeded(self, now: datetime) -> None:
-        """Note an event that was taken."""
+        """Note an event that was accepted."""
         self.last_success = now
         self.failing_since = None
         self.delivering_since = self.delivering_since or now
 
     def failed(self, now: datetime, why: str) -> bool:
-        """Note an attempt that failed. Return whether it is the first one since one has succeeded."""
+        """Note a failed attempt. Return whether it is the first one since the last success."""
         is_first = self.failing_since is None
         self.last_failure, self.failure = now, why
         self.failing_since = self.failing_since or now
@@ -65,17 +65,17 @@ def status_of(
     disabled: datetime | None = None,
     missed: datetime | None = None,
 ) -> WebhookStatusChanged:
-    """Return the status of a webhook: what this worker knows, and what all have written.
+    """Return the status of a webhook, from this worker's results and the last written status.
 
     Args:
         uid: of the webhook.
         generation: of the webhook.
-        progress: what became of this worker's attempts.
-        known: what was written last.
-        backlog: how many records are left.
+        progress: the results of this worker's attempts.
+        known: the last written status.
+        backlog: the number of remaining records.
         now: the present time.
-        disabled: when this worker was told that the receiver is gone.
-        missed: from when on this worker has found that deletions may be missing.
+        disabled: when the receiver answered 410 Gone to this worker.
+        missed: the time from which this worker has found that deletions may be missing.
     """
     former = known if known is not None and known.uid == uid else None
     same = former if former is not None and former.generation == generation else None
@@ -101,7 +101,7 @@ def status_of(
 
 
 def is_news(status: WebhookStatusChanged, known: WebhookStatusChanged | None) -> bool:
-    """Return whether a status says something that was not written yet, or that must be written again."""
+    """Return whether a status must be written: it is new, or must be repeated."""
     if known is None or status.written_time - known.written_time >= AGAIN:
         return True
     return status.model_copy(update={"written_time": known.written_time}) != known
@@ -110,14 +110,14 @@ def is_news(status: WebhookStatusChanged, known: WebhookStatusChanged | None) ->
 def missed_since(
     known: WebhookStatusChanged | None, uid: str, created: datetime, now: datetime, *, has_offsets: bool
 ) -> datetime | None:
-    """Return from when on deletions may be missing, because nobody read for so long. None if none are.
+    """Return the time from which deletions may be missing, because nothing read for so long; None for none.
 
     Args:
-        known: the status that was written last.
+        known: the last written status.
         uid: of the webhook.
         created: when the webhook was created.
         now: the present time.
-        has_offsets: whether Kafka still knows how far the webhook was. It forgets this after a week, too.
+        has_offsets: whether Kafka still has the offsets of the webhook. It drops them after a week.
     """
     if known is not None and known.uid == uid:
         last = known.written_time
@@ -129,7 +129,7 @@ def missed_since(
 
 
 def record_of(key: str, status: WebhookStatusChanged | None, now: datetime) -> Written:
-    """Return the record of a status, or the tombstone of one whose webhook is gone."""
+    """Return the record of a status, or the tombstone for a deleted webhook."""
     cause = Meta(event_id("webhook", key, now.isoformat()), source_name(NAME), RESOURCES.event_type)
     emit = Emit(WEBHOOK_STATUSES, key, FLEET, status, cause)
     meta = child_meta(emit, source=source_name(NAME), now=now)

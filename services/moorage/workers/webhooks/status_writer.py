@@ -1,4 +1,4 @@
-"""Writes how webhooks fare to `webhook-statuses`."""
+"""Writes the statuses of webhooks to `webhook-statuses`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.errors import KafkaError
 
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.process.clock import Clock
 from moorage.runtime.settings.process_settings import Settings
@@ -28,19 +28,19 @@ from moorage_schemas.webhook_status import WebhookStatusChanged
 _log = structlog.get_logger(__name__)
 
 EVERY: Final = 10.0
-"""Seconds between two looks at what has changed."""
+"""Seconds between two checks for changes."""
 
-_ASKING: Final = 10.0  # seconds that Kafka may take to answer
+_TIMEOUT: Final = 10.0  # seconds that Kafka may take to answer
 
 
 class StatusWriter:
-    """Writes the statuses of all webhooks that are declared.
+    """Writes the statuses of all declared webhooks.
 
     Args:
         settings: the address of Kafka.
         clock: the source of the time.
-        view: the webhooks, and what was written about them.
-        progress: what became of this worker's attempts, by the uid of the webhook.
+        view: the webhooks, and their last statuses.
+        progress: the results of this worker's attempts, by the uid of the webhook.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class StatusWriter:
         self._producer: AIOKafkaProducer | None = None
         self._task: asyncio.Task[None] | None = None
         self._disabled: dict[tuple[str, int], datetime] = {}
-        """When receivers were found to be gone, by the uid and the generation of their webhook."""
+        """When receivers answered 410 Gone, by the uid and the generation of their webhook."""
 
         self._missed: dict[tuple[str, int], datetime] = {}
         self._orphans: set[str] = set()
-        """Statuses whose webhook was not declared at the last look."""
+        """Statuses whose webhook was not declared at the last check."""
 
     def start(self, offsets: Offsets) -> None:
         """Begin to write. The webhooks have been read."""
@@ -72,8 +72,8 @@ class StatusWriter:
             with suppress(KafkaError):
                 await self._producer.stop()
 
-    async def look_for_gap(self, subscription: Subscription) -> None:
-        """Note if nobody has read for a webhook for longer than Kafka keeps deletions."""
+    async def check_gap(self, subscription: Subscription) -> None:
+        """Note whether no worker has read for a webhook for longer than Kafka keeps deletions."""
         key = f"Webhook//{subscription.name}"
         declared = self._view.declared.get(key)
         try:
@@ -89,7 +89,7 @@ class StatusWriter:
             _log.error("webhook.deletions_missed", webhook=subscription.name, since=since.isoformat())
 
     async def disable(self, key: str, uid: str, generation: int) -> None:
-        """Write that a receiver is gone. Returns when that is durable."""
+        """Write that a receiver has answered 410 Gone. Returns when that is durable."""
         self._disabled.setdefault((uid, generation), self._clock.now())
         declared = self._view.declared.get(key)
         while declared is not None and declared.uid == uid and generation_of(declared) == generation:
@@ -103,14 +103,14 @@ class StatusWriter:
             for key in sorted(self._view.declared):
                 await self._write(key)
             orphans = self._view.statuses.keys() - self._view.declared.keys()
-            # Another worker may know a webhook first, so a status is removed only when it has been seen twice.
+            # Another worker may read a new webhook first, so a status is removed only when it was seen twice.
             for key in sorted(orphans & self._orphans):
                 await self._send(key, None)
             self._orphans = set(orphans)
             await asyncio.sleep(EVERY)
 
     async def _write(self, key: str) -> bool:
-        """Write the status of a webhook, if it says anything new. Return whether what is known is durable."""
+        """Write the status of a webhook if it is new. Return whether the present one is durable."""
         declared = self._view.declared.get(key)
         if declared is None:
             return True
@@ -128,13 +128,13 @@ class StatusWriter:
         return not is_news(status, known) or await self._send(key, status)
 
     async def _backlog(self, key: str, known: WebhookStatusChanged | None) -> int:
-        """Return how many records are left for a webhook, or what was known if Kafka does not answer."""
+        """Return the number of records left for a webhook, or the former number if Kafka does not answer."""
         former = known.backlog if known is not None else 0
         subscription = self._view.subscription(key)
         if subscription is None or self._offsets is None:
             return former
         try:
-            async with asyncio.timeout(_ASKING):
+            async with asyncio.timeout(_TIMEOUT):
                 committed = await self._committed(subscription.group(self._settings.topic_prefix), subscription)
                 ends = await self._offsets.stable(committed)
         except (KafkaError, OSError, TimeoutError):
@@ -167,6 +167,6 @@ class StatusWriter:
                 headers=headers,
             )
         except (KafkaError, OSError) as error:
-            _log.warning("webhook.status_not_written", webhook=key, error=told(error, self._settings))
+            _log.warning("webhook.status_not_written", webhook=key, error=describe(error, self._settings))
             return False
         return True

@@ -1,7 +1,7 @@
-"""What one webhook reads and has been sent: a consumer group of its own.
+"""The reading and sending of one webhook, in a consumer group of its own.
 
-The offsets of the group say what is over. A process that is killed, and whose partitions another one takes, has
-delivered more than that, so its last events are sent again, with the same ids.
+The offsets of the group state which deliveries are completed. A killed process has delivered more than its offsets
+state. So the next reader sends its last events again, with the same ids.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ FAILING_SINCE = Gauge(
 
 
 def forget(webhook: str) -> None:
-    """Remove the series of a webhook that does not exist any more."""
+    """Remove the series of a webhook that no longer exists."""
     for outcome in ("delivered", "failed"):
         with contextlib.suppress(KeyError):
             ATTEMPTS.remove(webhook, outcome)
@@ -70,13 +70,13 @@ class Position:
         """The next offset to read. Records below it have been read already."""
 
         self._open: deque[int] = deque()
-        self._over: set[int] = set()
+        self._completed: set[int] = set()
 
     @property
     def committable(self) -> int:
-        """The offset below which everything is over."""
-        while self._open and self._open[0] in self._over:
-            self._over.discard(self._open.popleft())
+        """The offset below which every delivery is completed."""
+        while self._open and self._open[0] in self._completed:
+            self._completed.discard(self._open.popleft())
         return self._open[0] if self._open else self.next
 
     def read(self, offset: int) -> bool:
@@ -92,13 +92,13 @@ class Position:
 
     def end(self, offset: int) -> None:
         """Note that the record at an offset has been delivered or given up."""
-        self._over.add(offset)
+        self._completed.add(offset)
 
 
 _log = structlog.get_logger(__name__)
 
 _MOST_WAITING: Final = 1000
-"""Events of a webhook that wait in memory. No more are read until some are over."""
+"""Events of a webhook that wait in memory. No more are read until some are completed."""
 
 _BATCH: Final = 200  # records of one read
 _POLL_MS: Final = 200
@@ -108,39 +108,39 @@ _AGAIN_SECONDS: Final = 1.0  # until a dead letter that could not be written is 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A webhook as it is declared, or a replay of it. Two that are equal are the same."""
+    """A webhook as it is declared, or a replay of it. Equal ones are the same."""
 
     name: str
     uid: str
     created: datetime
-    """From when on it is sent events."""
+    """The time from which it is sent events."""
 
     spec: WebhookSpec
     replay: WebhookReplay | None = None
-    """What is sent again, instead of what is new."""
+    """The replay to send, instead of new events."""
 
     @property
     def topics(self) -> tuple[Topic, ...]:
-        """What it reads."""
+        """The topics that it reads."""
         return (DEAD_LETTERS,) if self.replay is not None else tuple(TOPICS[event] for event in self.spec.events)
 
     @property
     def label(self) -> str:
-        """What metrics call it."""
+        """Its label in metrics."""
         return self.name if self.replay is None else f"{self.name}/replay"
 
     @property
     def since(self) -> datetime:
-        """Where it begins."""
+        """The time at which it begins."""
         return self.created if self.replay is None else self.replay.since
 
     def group(self, prefix: str) -> str:
-        """The name of its consumer group. A replay that is asked for anew is another one."""
+        """Return the name of its consumer group. Each new request for a replay has its own."""
         group = f"{prefix}.{NAME}.{self.uid}"
         return group if self.replay is None else f"{group}.{int(self.replay.until.timestamp() * 1000)}"
 
     def delivery(self, topic: Topic, record: Any, place: TopicPartition) -> Delivery | None:
-        """Return what is sent for a record; None if it is not wanted.
+        """Return the delivery of a record; None without one.
 
         Raises:
             ValueError: the record is not an event.
@@ -157,9 +157,9 @@ class Subscriber:
 
     Args:
         subscription: the webhook.
-        settings: the address of Kafka, and where secrets are.
+        settings: the address of Kafka, and the folder of secrets.
         clock: the source of the time.
-        progress: is told what became of attempts.
+        progress: records the results of attempts.
     """
 
     def __init__(
@@ -177,8 +177,8 @@ class Subscriber:
         """Read and send.
 
         Raises:
-            KafkaError: Kafka does not answer. Nothing is lost: the next run begins where this one was.
-            ReceiverGoneError: the receiver is gone for good. Nothing is lost either.
+            KafkaError: Kafka does not answer. The next run continues from the same offsets.
+            ReceiverGoneError: the receiver has answered 410 Gone. Nothing is lost.
         """
         spec = self._of.spec
         folder = self._settings.webhook_secrets_dir or str(environment.state_folder() / "webhook-secrets")
@@ -231,7 +231,7 @@ class Subscriber:
                 await self._commit(consumer)
 
     def _take(self, place: TopicPartition, record: Any, lanes: Lanes) -> None:
-        # A partition without a position is not assigned any more, or not yet: its records come again.
+        # A partition without a position is not assigned: its records are read again.
         position = self._positions.get(place)
         if position is None or not position.read(record.offset):
             return
@@ -258,15 +258,15 @@ class Subscriber:
         if outcome.delivered:
             self._progress.succeeded(self._clock.now())
         else:
-            # The first failure is told. While nothing succeeds, the others would fill the log.
-            tell = _log.warning if self._progress.failed(self._clock.now(), outcome.message) else _log.debug
-            tell("webhook.attempt_failed", webhook=self._of.label, id=delivery.id, why=outcome.message)
+            # The first failure is logged as a warning. Until a success, the others would fill the log.
+            log = _log.warning if self._progress.failed(self._clock.now(), outcome.message) else _log.debug
+            log("webhook.attempt_failed", webhook=self._of.label, id=delivery.id, why=outcome.message)
         since = self._progress.failing_since
         FAILING_SINCE.labels(self._of.label).set(since.timestamp() if since is not None else 0.0)
         return outcome
 
     async def _give_up(self, producer: AIOKafkaProducer, delivery: Delivery, outcome: Outcome, attempts: int) -> None:
-        """Write the dead letter. The event counts as over only when that is durable."""
+        """Write the dead letter. The event counts as completed only when that is durable."""
         why = f"{outcome.message} ({attempts} attempts)"
         partition_key, key, value, headers = letter_of(
             self._of.name, self._of.spec.retry_seconds, delivery, why, self._clock.now()
@@ -289,7 +289,7 @@ class Subscriber:
         _log.error("webhook.given_up", webhook=self._of.name, id=delivery.id, why=why)
 
     async def assigned(self, consumer: AIOKafkaConsumer, places: Collection[TopicPartition]) -> None:
-        """Begin where the group was, or at the time of the subscription if it is new."""
+        """Begin at the group's offsets, or at the time of the subscription if it is new."""
         new = []
         for place in places:
             offset = await consumer.committed(place)
@@ -313,7 +313,7 @@ class Subscriber:
         self._positions[place] = Position(offset)
 
     async def revoked(self, consumer: AIOKafkaConsumer, lanes: Lanes) -> None:
-        """Stop all that is under way. What is not over is read again by whoever gets the partitions."""
+        """Stop all open deliveries. The next member of the group reads them again."""
         await lanes.close()
         await self._commit(consumer)
         self._positions.clear()
@@ -333,14 +333,14 @@ class Subscriber:
         try:
             await consumer.commit(changed)
         except (CommitFailedError, IllegalStateError) as error:
-            # The partitions are another member's, who sends again what was not committed.
+            # Another member has the partitions now, and sends again the events without a commit.
             _log.info("webhook.not_committed", webhook=self._of.name, why=str(error))
         else:
             self._committed |= changed
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Tells a subscriber of its partitions. aiokafka swallows what a listener raises, so it is kept."""
+    """Passes partitions to a subscriber. aiokafka swallows a listener's exceptions, so they are kept."""
 
     def __init__(self, subscriber: Subscriber, consumer: AIOKafkaConsumer, lanes: Lanes) -> None:
         self._subscriber, self._consumer, self._lanes = subscriber, consumer, lanes

@@ -1,4 +1,4 @@
-"""The `Webhook` objects, and how they fare, as every worker follows them."""
+"""The `Webhook` objects and their statuses, as every worker follows them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from moorage_schemas.webhook_status import WebhookStatusChanged
 _log = structlog.get_logger(__name__)
 
 _OLDEST_REPLAY: Final = timedelta(days=6)
-"""Older requests are over. Kafka forgets after seven days what a group that is not there any more had read."""
+"""The age from which a replay request is ignored. Kafka drops the offsets of an inactive group after seven days."""
 
 
 class Webhooks(GlobalView):
-    """The `Webhook` objects, and how they fare."""
+    """The `Webhook` objects and their statuses."""
 
     def __init__(self) -> None:
         self.declared: dict[str, ResourceDeclared] = {}
@@ -49,7 +49,7 @@ class Webhooks(GlobalView):
             self.declared.pop(record.key, None)
 
     def is_disabled(self, key: str, declared: ResourceDeclared) -> bool:
-        """Return whether the receiver of a webhook was gone, and its spec has not changed since."""
+        """Return whether the receiver of a webhook has answered 410 Gone, and its spec has not changed since."""
         known = self.statuses.get(key)
         return (
             known is not None
@@ -58,7 +58,7 @@ class Webhooks(GlobalView):
         )
 
     def subscription(self, key: str) -> Subscription | None:
-        """Return what has to be sent to a webhook, also if it is disabled. None if there is none that can be read."""
+        """Return the subscription of a webhook, even if it is disabled; None if it cannot be read."""
         declared = self.declared.get(key)
         try:
             return _subscription(declared)[0] if declared is not None else None
@@ -66,7 +66,7 @@ class Webhooks(GlobalView):
             return None
 
     def subscriptions(self, now: datetime) -> set[Subscription]:
-        """Return what has to be sent. An object that cannot be read is logged and left out."""
+        """Return all subscriptions. An object that cannot be read is logged and left out."""
         found = set()
         for key, declared in self.declared.items():
             if self.is_disabled(key, declared):
@@ -83,13 +83,13 @@ class Webhooks(GlobalView):
 
 
 def _subscription(declared: ResourceDeclared) -> tuple[Subscription, WebhookReplay | None]:
-    """Return what a webhook is sent, and what it is to be sent again.
+    """Return the subscription of a webhook, and its replay.
 
     Raises:
         ValueError: the object is invalid.
     """
     webhook = Webhook.model_validate(declared.object, extra="ignore")
-    # A new request for a replay does not interrupt what is sent.
+    # A new replay request does not interrupt the sending.
     spec = webhook.spec.model_copy(update={"replay": None})
     return Subscription(declared.name, declared.uid, _created(declared), spec), webhook.spec.replay
 

@@ -1,7 +1,7 @@
 """The webhook worker: follows the `Webhook` objects, and runs a subscription for each.
 
-Consumes: the topics that the webhooks name, and dead-letters for replays; each webhook in a consumer group of its own.
-Keeps: nothing; what a webhook has got is in the offsets of its group, and how it fares in webhook-statuses.
+Consumes: the topics of the webhooks, and dead-letters for replays; each webhook in a consumer group of its own.
+Keeps: nothing; the progress of a webhook is in the offsets of its group, and its status in webhook-statuses.
 Emits: dead-letters, webhook-statuses.
 """
 
@@ -14,8 +14,9 @@ from typing import Any, Final
 
 import structlog
 from aiokafka.errors import KafkaError
+from typing_extensions import override
 
-from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.tables.global_tables import GlobalReader
 from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.process.clock import Clock, WallClock
@@ -32,11 +33,11 @@ from moorage_schemas.topics import RESOURCES, WEBHOOK_STATUSES
 _log = structlog.get_logger(__name__)
 
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.5, 30.0
-_ASKING: Final = 5.0  # seconds that Kafka may take to return the ends of partitions
+_TIMEOUT: Final = 5.0  # seconds that Kafka may take to return the ends of partitions
 
 
 class WebhookWorker(TaskMember):
-    """Runs the subscriptions until it is stopped. See `Member`.
+    """Runs the subscriptions until it is stopped.
 
     Args:
         settings: the address of Kafka, with the fleet's actual number of partitions.
@@ -51,7 +52,7 @@ class WebhookWorker(TaskMember):
         self._changed = asyncio.Event()
         self._running: dict[Subscription, asyncio.Task[None]] = {}
         self._progress: dict[str, DeliveryProgress] = {}
-        """What became of this worker's attempts, by the uid of the webhook."""
+        """The results of this worker's attempts, by the uid of the webhook."""
 
         self._writer = StatusWriter(self._settings, self._clock, self._view, self._progress)
         client_id = f"moorage-{NAME}-{uuid.uuid4().hex[:12]}"
@@ -68,39 +69,39 @@ class WebhookWorker(TaskMember):
         )
 
     @property
+    @override
     def ready(self) -> bool:
-        """Whether it knows the webhooks."""
         return self._reader.sound
 
     @property
+    @override
     def restored(self) -> object:
-        """See `Member`."""
         return self._view if self.ready else None
 
     @property
+    @override
     def idle(self) -> bool:
-        """Whether it has read the webhooks once."""
         return self._reader.caught_up.is_set()
 
     @property
+    @override
     def lacks(self) -> str:
-        """See `Member`."""
         return "has not read the webhooks"
 
     @property
+    @override
     def moves(self) -> int:
-        """A value that changes with each step of the first reading."""
         return self._reader.moves
 
+    @override
     def report(self) -> dict[str, Any]:
-        """Return the progress of reading, and the webhooks."""
         names = sorted({subscription.name for subscription in self._running})
         return {"ready": self.ready, "tables": round(self._reader.progress, 3), "webhooks": names}
 
+    @override
     async def behind(self) -> Behind:
-        """Return the partitions of which Kafka has more than has been read. Empty if it does not answer."""
         try:
-            async with asyncio.timeout(_ASKING):
+            async with asyncio.timeout(_TIMEOUT):
                 ends = await self._offsets.stable(self._reader.followed)
                 return Behind(tables=await self._reader.behind(ends))
         except (KafkaError, TimeoutError, OSError, RuntimeError):  # no answer, or it is starting
@@ -132,19 +133,19 @@ class WebhookWorker(TaskMember):
             try:
                 await self._offsets.start()
             except (KafkaError, OSError) as error:
-                _log.warning("webhooks.not_connected", error=told(error, self._settings))
+                _log.warning("webhooks.not_connected", error=describe(error, self._settings))
                 await asyncio.sleep(_BACKOFF_FIRST)
             else:
                 return
 
     async def _reconcile(self) -> None:
-        """Run what is declared, and nothing else."""
+        """Run all declared subscriptions, and no others."""
         wanted = self._view.subscriptions(self._clock.now())
         for subscription in [one for one, task in self._running.items() if task.done()]:
-            del self._running[subscription]  # its receiver was gone
-        gone = [subscription for subscription in self._running if subscription not in wanted]
-        await _cancel([self._running.pop(subscription) for subscription in gone])
-        for label in {one.label for one in gone} - {one.label for one in wanted}:
+            del self._running[subscription]  # its receiver has answered 410 Gone
+        obsolete = [subscription for subscription in self._running if subscription not in wanted]
+        await _cancel([self._running.pop(subscription) for subscription in obsolete])
+        for label in {one.label for one in obsolete} - {one.label for one in wanted}:
             forget(label)
         for subscription in wanted - self._running.keys():
             generation = generation_of(self._view.declared[_key_of(subscription)])
@@ -153,12 +154,12 @@ class WebhookWorker(TaskMember):
             )
 
     async def _subscribe(self, subscription: Subscription, generation: int) -> None:
-        """Keep a subscription running. What fails for one does not stop the others."""
+        """Keep a subscription running. Its failure does not stop the others."""
         backoff = _BACKOFF_FIRST
         loop = asyncio.get_running_loop()
         progress = self._progress.setdefault(subscription.uid, DeliveryProgress())
         if subscription.replay is None:
-            await self._writer.look_for_gap(subscription)
+            await self._writer.check_gap(subscription)
         while True:
             began = loop.time()
             try:
@@ -168,7 +169,7 @@ class WebhookWorker(TaskMember):
                 await self._writer.disable(_key_of(subscription), subscription.uid, generation)
                 return
             except (KafkaError, OSError) as error:
-                _log.warning("webhook.interrupted", webhook=subscription.name, error=told(error, self._settings))
+                _log.warning("webhook.interrupted", webhook=subscription.name, error=describe(error, self._settings))
             except Exception:  # noqa: BLE001 - the others go on, and the traceback is logged
                 _log.exception("webhook.failed", webhook=subscription.name)
             backoff = _BACKOFF_FIRST if loop.time() - began > _BACKOFF_MAX else min(backoff * 2, _BACKOFF_MAX)

@@ -78,18 +78,18 @@ def _() -> list[Change]:
 
 @bug("not-followed", "A report on a target that was declared just before is refused.", "sources")
 def _() -> list[Change]:
-    return [(ConditionIngest, "_asks_for_targets", lambda _self, _state, _record: False)]
+    return [(ConditionIngest, "_needs_targets", lambda _self, _state, _record: False)]
 
 
 @bug("reported-to-the-late", "A report is judged by targets that may be gone already.", "again")
 def _() -> list[Change]:
-    asks = ConditionIngest._asks_for_targets
+    asks = ConditionIngest._needs_targets
 
     def unheard_of(self: Any, state: Any, record: Any) -> bool:
         report = record.event
         return asks(self, state, record) and report.target.key not in state.targets
 
-    return [(ConditionIngest, "_asks_for_targets", unheard_of)]
+    return [(ConditionIngest, "_needs_targets", unheard_of)]
 
 
 @bug("life-before-counts", "What was reported of a target before it was made again counts for it.", "again")

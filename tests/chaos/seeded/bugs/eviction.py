@@ -242,7 +242,7 @@ _ANSWERED = Eviction._answered
 @bug("asks-once", "A held eviction is judged by the labels that it had when it asked.", "budgets")
 def _() -> list[Change]:
     return [
-        (EvictionPartition, "is_asked_otherwise", lambda _self, _place: False),
+        (EvictionPartition, "is_request_outdated", lambda _self, _place: False),
         (budgets, "_supersedes", lambda event, known: event.revision > known.revision),
     ]
 
@@ -252,7 +252,7 @@ def _() -> list[Change]:
     def due(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
         target = state.targets[look.target]
         asked = OpenRequest(look.time, target.bindings[workload].traits.labels, target.zone)
-        state.asked.setdefault((look.target, workload), asked)
+        state.requests.setdefault((look.target, workload), asked)
         _DUE(self, state, look, workload, found)
 
     return [(Eviction, "_due", due)]

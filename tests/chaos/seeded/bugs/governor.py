@@ -24,9 +24,9 @@ _SET = InFlight._set
 def _() -> list[Change]:
     decide = ZoneTable._decide_zone
 
-    def grant(self: Any, *given: Any, lost: bool, stopped: bool, told: bool) -> None:
+    def grant(self: Any, *given: Any, lost: bool, stopped: bool, must_write: bool) -> None:
         assert lost or not stopped
-        decide(self, *given, lost=False, stopped=False, told=told)
+        decide(self, *given, lost=False, stopped=False, must_write=must_write)
 
     return [(ZoneTable, "_decide_zone", grant)]
 
@@ -56,7 +56,7 @@ def _() -> list[Change]:
     fold = Governor.apply
 
     def full(self: Any, state: Any, topic: Any, key: str, event: Any) -> None:
-        if topic is ZONES and event is not None and state.unsettled is False:
+        if topic is ZONES and event is not None and state.undecided is False:
             event = event.model_copy(update={"tokens": 1.0})
         fold(self, state, topic, key, event)
 
@@ -176,7 +176,7 @@ def _() -> list[Change]:
     decide = ZoneBook.decide
 
     def without(self: Any, now: Any, write: Any, *given: Any) -> None:
-        self._gone.clear()
+        self._deleted.clear()
         decide(self, now, write, *given)
 
     return [(ZoneBook, "decide", without)]

@@ -16,7 +16,7 @@ from typing_extensions import override
 from moorage.apiserver.machinery.api_errors import unavailable
 from moorage.apiserver.storage.dead_letters import LetterName, LetterReader, LetterRecord
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.tables.read_to_end import read_to
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import DEAD_LETTERS, Topic
@@ -67,7 +67,7 @@ class KafkaDeadLetters:
         except TimeoutError:
             raise unavailable(f"dead letters cannot be read: Kafka did not answer within {_SECONDS:g} s") from None
         except (KafkaError, OSError) as error:
-            raise unavailable(f"dead letters cannot be read: {told(error, self._settings)}") from None
+            raise unavailable(f"dead letters cannot be read: {describe(error, self._settings)}") from None
         finally:
             self._waiting -= 1
 

@@ -20,7 +20,7 @@ from moorage.apiserver.storage.kafka.term import Beginning, Deposed, Term, TermE
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.tables.table_age import TableAge
 from moorage.runtime.process.clock import Clock
 from moorage.runtime.process.failures import StartAfresh, TablesTooOld
@@ -113,7 +113,7 @@ class KafkaLog:
                 self._why, self._failed = _FOLLOWS, False
                 leadership.lost()
             except (TermEnded, TablesTooOld, StartAfresh, KafkaError, TimeoutError, OSError) as error:
-                why = told(error, self._settings) if isinstance(error, KafkaError) else str(error) or repr(error)
+                why = describe(error, self._settings) if isinstance(error, KafkaError) else str(error) or repr(error)
                 self._why = f"the gateway is not ready: {why}"
                 self._failed = True
                 _log.warning("gateway.term_ended", why=why)
@@ -172,7 +172,7 @@ class KafkaLog:
             # This producer may be unusable (Kafka may have forgotten its sequence). The next report gets a new one.
             broken, self._reports = self._reports, None
             await stop(broken)
-            why = told(error, self._settings)
+            why = describe(error, self._settings)
             raise unavailable(
                 f"Kafka did not accept the report within {_REPORT_TIMEOUT:g} s; send it again: {why}"
             ) from None

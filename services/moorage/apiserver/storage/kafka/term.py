@@ -255,7 +255,7 @@ class Term:
         """
         if self._deposed.is_set():
             raise Deposed(_FENCED)
-        if self._age.over:
+        if self._age.is_expired:
             self.obstacle = _TOO_OLD
             self._age.check()
 

@@ -1,7 +1,7 @@
-"""The base classes of filters and prioritizers, and how plugins are discovered.
+"""The base classes of filters and prioritizers, and the discovery of plugins.
 
 A plugin is one module in a folder of plugins. The module ends with `PLUGIN = TheClass()`. No other module names the
-plugin: everything that others need to know about it is in its attributes. docs/plugins.md shows how to write one.
+plugin: its attributes contain everything that others need. docs/plugins.md shows how to write one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FleetT = TypeVar("FleetT")
 
 
 class Basis(Flag):
-    """What an answer may depend on, in addition to the workload's request and the targets."""
+    """The inputs of an answer, in addition to the workload's request and the targets."""
 
     NOTHING_ELSE = 0
     CLOCK = auto()
@@ -72,11 +72,11 @@ class Plugin(ABC, Generic[RequestT, FleetT]):
 
     @property
     def help(self) -> str:
-        """What the plugin does, in one sentence: the first line of the class docstring."""
+        """The purpose of the plugin, in one sentence: the first line of the class docstring."""
         return (inspect.getdoc(type(self)) or "").partition("\n")[0]
 
     def details(self, request: RequestT, fleet: FleetT, target: str) -> Iterable[str]:
-        """The facts about one target that its answer depends on, one text each. `explain` shows them.
+        """Return the facts about one target that its answer depends on, one text each. `explain` shows them.
 
         Args:
             request: the workload.
@@ -86,7 +86,7 @@ class Plugin(ABC, Generic[RequestT, FleetT]):
         return ()
 
     def flaws(self) -> Iterable[str]:
-        """The errors in the plugin's attributes. A plugin that has any is rejected when it is discovered."""
+        """Return the errors in the plugin's attributes. A plugin that has any is rejected when it is discovered."""
         if not getattr(self, "name", ""):
             yield "it has no name"
         if not type(self).__doc__:
@@ -94,7 +94,7 @@ class Plugin(ABC, Generic[RequestT, FleetT]):
 
     @classmethod
     def discovered(cls) -> tuple[Self, ...]:
-        """All plugins of this kind, in their order.
+        """Return all plugins of this kind, in their order.
 
         Raises:
             TypeError: a module of the package has no `PLUGIN` of this kind, or its plugin has a flaw or the same name
@@ -140,7 +140,7 @@ def _imported(package: str) -> ModuleType:
 
 @cache
 def _plugins_in(folders: tuple[str, ...], kind: Any) -> Any:
-    """The plugins of a kind in the folders of its package. Each package is searched once."""
+    """Return the plugins of a kind in the folders of its package. Each package is searched once."""
     found: dict[str, Any] = {}
     for module in pkgutil.iter_modules(folders):
         path = f"{kind.package}.{module.name}"

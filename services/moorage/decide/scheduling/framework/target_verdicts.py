@@ -17,7 +17,7 @@ class FilterVerdict:
     """Why it rules the target out, as decisions count the reasons. Empty if the target passes."""
 
     details: tuple[str, ...] = ()
-    """The facts that it found, one text each: the taint and what tolerates it, the label, the amounts."""
+    """The facts that it found, one text each: the taint and the matching toleration, the label, the amounts."""
 
     @property
     def passed(self) -> bool:
@@ -90,8 +90,8 @@ class Reason:
 class Verdicts(ABC):
     """The results for each target of a fleet, for one workload: the decision made again, with everything kept.
 
-    They are computed with a scheduler's plugins, separately from the decision itself, which only counts the targets
-    that each filter rules out and only keeps the best scores. They are valid until the fleet changes.
+    They are computed with a scheduler's plugins, separately from the decision itself. That only counts the targets that
+    each filter rules out, and only keeps the best scores. They are valid until the fleet changes.
     """
 
     considered: int
@@ -105,21 +105,21 @@ class Verdicts(ABC):
 
     @abstractmethod
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a target."""
+        """Return whether there is such a target."""
 
     @abstractmethod
     def targets(self) -> Iterable[str]:
-        """The names of all targets, in any order."""
+        """Return the names of all targets, in any order."""
 
     @abstractmethod
     def verdict(self, name: str) -> TargetVerdict:
-        """The results of all filters and prioritizers for one target.
+        """Return the results of all filters and prioritizers for one target.
 
         Raises:
             LookupError: there is no such target.
         """
 
     def names(self) -> Iterator[str]:
-        """All targets: those that pass, best first, then the others by name."""
+        """Return all targets: those that pass, best first, then the others by name."""
         yield from self.ranked
         yield from sorted(set(self.targets()).difference(self.ranked))

@@ -36,13 +36,13 @@ class ClusterInfo:
 
     @classmethod
     def of(cls, document: Mapping[str, Any], taints: tuple[Taint, ...] = ()) -> Self:
-        """The facts that placement uses from a `Cluster` object, and its taints."""
+        """Return the facts that placement uses from a `Cluster` object, and its taints."""
         status = Cluster.model_validate(document).status
         return cls(ClusterFacts.of(document), taints, _kinds(status), _free(status))
 
 
 class FleetChange(IntEnum):
-    """What a change of the fleet can mean for resources that wait. A higher value includes the lower ones."""
+    """The effect of a change of the fleet on waiting resources. A higher value includes the lower ones."""
 
     NOTHING = 0
     WORSE = 1
@@ -73,7 +73,7 @@ class ClusterFleet:
         return self._clusters[name]
 
     def all(self) -> Mapping[str, ClusterInfo]:
-        """Every cluster, in no particular order."""
+        """Return every cluster, in no particular order."""
         return self._clusters
 
     def put(self, cluster: ClusterInfo) -> FleetChange:
@@ -117,7 +117,7 @@ def _kinds(status: ClusterStatus) -> frozenset[tuple[str, str]] | None:
 
 
 def _free(status: ClusterStatus) -> Mapping[str, int] | None:
-    """The allocatable resources minus what is allocated and what is being allocated, never below zero."""
+    """Return the allocatable resources minus the allocated ones and those being allocated, never below zero."""
     summary = status.resource_summary
     if summary is None:
         return None
@@ -129,7 +129,7 @@ def _free(status: ClusterStatus) -> Mapping[str, int] | None:
 
 
 def _amounts(amounts: Amounts | None) -> dict[str, int]:
-    """The amounts in whole units. The gateway refuses invalid quantities; one that is there anyway counts as zero."""
+    """Return the amounts in whole units. The gateway refuses invalid quantities; an invalid one counts as zero."""
     found = {}
     for name, value in (amounts or {}).items():
         try:

@@ -17,7 +17,7 @@ TAINT_MANAGER: Final = "TaintManager"
 
 
 def placed_elsewhere(binding: ResourceBinding) -> str:
-    """Why a mirrored binding is placed by somebody else, or not at all, and only followed. Empty if it is placed."""
+    """Return why another scheduler, or none, places a mirrored binding. Empty if Moorage places it."""
     spec = binding.spec
     if binding.metadata.deletion_timestamp is not None:
         return "it is being deleted"

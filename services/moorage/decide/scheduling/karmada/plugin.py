@@ -30,10 +30,10 @@ class ClusterRequest:
     kind: str
     uid: str = ""
     replicas: int = 0
-    """The number of replicas. 0 for a resource without replicas, which goes to each cluster as a whole."""
+    """The number of replicas. 0 for a resource without replicas, which each cluster gets as a whole."""
 
     requests: tuple[tuple[str, int], ...] = ()
-    """What one replica requests, by resource: cpu in millicores, all others in their own unit."""
+    """The requests of one replica, by resource: cpu in millicores, all others in their own unit."""
 
     existing: Mapping[str, int] = field(default_factory=lambda: _NO_TARGETS)
     """The replicas on each cluster that the resource is on and may stay on."""
@@ -51,7 +51,7 @@ class ClusterRequest:
     """The group of clusters to try. None means all clusters. The scheduler sets this field."""
 
     now: datetime | None = None
-    """The instant of the decision. If None, no tolerated time counts as over."""
+    """The instant of the decision. If None, no tolerated time counts as ended."""
 
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
@@ -66,17 +66,17 @@ class ClusterFilter(Filter[ClusterRequest, ClusterFleet]):
 
     @property
     def static(self) -> bool:
-        """Whether the answer depends only on the placement, the resource's kind, whether it is there, and the cluster.
+        """Whether the answer depends only on the placement, the resource's kind, its presence, and the cluster.
 
         The resources that a cluster has left are `USAGE`. Static filters run before the others. Their answers for
-        clusters that the resource is not on are cached until a cluster changes. For the cache they get a request in
-        which all other fields have their defaults.
+        clusters without the resource are cached until a cluster changes. For the cache they get a request in which all
+        other fields have their defaults.
         """
         return self.rests_on is Basis.NOTHING_ELSE
 
     @abstractmethod
     def objection(self, request: ClusterRequest, cluster: ClusterInfo) -> str:
-        """Why the resource may not be on the cluster, in upstream's words. Empty if it may."""
+        """Return why the resource may not be on the cluster, in upstream's words. Empty if it may."""
 
 
 class ClusterPrioritizer(Prioritizer[ClusterRequest, ClusterFleet]):
@@ -88,7 +88,7 @@ class ClusterPrioritizer(Prioritizer[ClusterRequest, ClusterFleet]):
 
     @abstractmethod
     def score(self, request: ClusterRequest, cluster: ClusterInfo) -> int:
-        """The score of the cluster, from `lowest` to `highest`."""
+        """Return the score of the cluster, from `lowest` to `highest`."""
 
     @override
     def flaws(self) -> Iterable[str]:

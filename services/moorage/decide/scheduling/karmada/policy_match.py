@@ -23,7 +23,7 @@ NAMESPACED: Final = "PropagationPolicy"
 CLUSTER_WIDE: Final = "ClusterPropagationPolicy"
 
 ALWAYS: Final = "Always"
-"""The value of `preemption` with which a policy takes over resources claimed by a policy of lower priority."""
+"""The value of `preemption` with which a policy claims resources of a policy of lower priority."""
 
 _MATCHES_ALL, _MATCHES_LABELS, _MATCHES_NAME = 1, 2, 3
 
@@ -67,7 +67,7 @@ class Policy:
 
 
 def policy_of(document: Mapping[str, Any]) -> Policy:
-    """The policy that an object declares.
+    """Return the policy that an object declares.
 
     Raises:
         ValidationError: the object is not such a policy.
@@ -88,14 +88,14 @@ def policy_of(document: Mapping[str, Any]) -> Policy:
 
 
 def match_of(policy: Policy, resource: Claimable) -> int:
-    """How closely a policy's selectors match a resource: by name, by labels or by kind only. 0 means no match."""
+    """Return how closely a policy's selectors match a resource: by name, labels or only kind. 0 means no match."""
     return max((_closeness(one, policy, resource) for one in policy.spec.resource_selectors), default=0)
 
 
 def claim(resource: Claimable, policies: Sequence[Policy], held: str = "") -> Policy | None:
-    """The policy that places a resource. None if none selects it.
+    """Return the policy that places a resource. None if none selects it.
 
-    The policy that has claimed the resource keeps it as long as it selects it, unless another policy takes it over.
+    The policy that has claimed the resource keeps it as long as it selects it, unless another policy preempts it.
 
     Args:
         resource: the resource to place.
@@ -114,7 +114,7 @@ def claim(resource: Claimable, policies: Sequence[Policy], held: str = "") -> Po
 
 
 def _takes_over(policy: Policy, holder: Policy) -> bool:
-    """Whether a policy takes over another policy's claim. A namespaced policy outranks one for all namespaces."""
+    """Return whether a policy preempts another policy's claim. A namespaced policy outranks one for all namespaces."""
     if policy is holder or policy.spec.preemption != ALWAYS or (policy.cluster_wide and not holder.cluster_wide):
         return False
     if holder.cluster_wide and not policy.cluster_wide:
@@ -123,7 +123,7 @@ def _takes_over(policy: Policy, holder: Policy) -> bool:
 
 
 def _best(found: Iterable[tuple[Policy, int]]) -> Policy | None:
-    """The best match: namespaced before for all namespaces, then by priority, closeness and name."""
+    """Return the best match: namespaced before for all namespaces, then by priority, closeness and name."""
     ranked = sorted(found, key=lambda item: (item[0].cluster_wide, -item[0].spec.priority, -item[1], item[0].name))
     return ranked[0][0] if ranked else None
 

@@ -62,7 +62,7 @@ class Candidate:
 
 
 def division_of(placement: ClusterPlacement) -> Division:
-    """The division of a placement. By default every cluster gets all replicas."""
+    """Return the division of a placement. By default every cluster gets all replicas."""
     strategy = placement.replica_scheduling
     if strategy is None or strategy.replica_scheduling_type == DUPLICATED:
         return Division.DUPLICATED
@@ -73,7 +73,7 @@ def division_of(placement: ClusterPlacement) -> Division:
 
 
 def room_for(cluster: ClusterInfo, requests: Sequence[tuple[str, int]], replicas: int) -> int:
-    """The number of replicas for which a cluster has room. If it does not state its resources, all of them."""
+    """Return the number of replicas for which a cluster has room. If it does not state its resources, all of them."""
     if cluster.free is None:
         return replicas
     most = cluster.free.get(PODS, MOST)
@@ -87,7 +87,7 @@ def room_for(cluster: ClusterInfo, requests: Sequence[tuple[str, int]], replicas
 def divide(
     placement: ClusterPlacement, candidates: Sequence[Candidate], replicas: int, existing: Mapping[str, int], uid: str
 ) -> dict[str, int]:
-    """The number of replicas for each cluster that gets some. Except for `Duplicated`, they add up to `replicas`.
+    """Return the replicas of each cluster that gets some. Except for `Duplicated`, they add up to `replicas`.
 
     Args:
         placement: states how to divide.
@@ -112,7 +112,7 @@ def divide(
 
 
 def static_weights(candidates: Sequence[Candidate], preference: ClusterPreferences | None) -> dict[str, int]:
-    """The weight of each cluster: the highest of the rules that select it. A cluster that no rule selects gets nothing.
+    """Return the weight of each cluster: the highest of the rules that select it, or 0.
 
     If no cluster has a weight, all have the same weight.
     """
@@ -126,7 +126,7 @@ def static_weights(candidates: Sequence[Candidate], preference: ClusterPreferenc
 
 
 def webster(seats: int, votes: Mapping[str, int], uid: str = "") -> dict[str, int]:
-    """Assign seats by Webster's method: the next seat goes to the highest votes / (2 · seats + 1).
+    """Assign seats by Webster's method: the next seat is for the highest votes / (2 · seats + 1).
 
     Among equals, the one with fewer seats comes first, then the first or the last by name, depending on the uid.
     """
@@ -135,7 +135,7 @@ def webster(seats: int, votes: Mapping[str, int], uid: str = "") -> dict[str, in
     total = sum(votes.values())
     if total <= 0:
         return given | dict.fromkeys(parties[:1], seats)
-    # Assign at once what every party gets in any case. The remaining seats, a few for each party, follow one by one.
+    # Assign at once the certain seats of every party. The remaining seats, a few for each party, follow one by one.
     sure = seats - len(parties)
     if sure > len(parties):
         given = {name: max(0, -((total - 2 * votes[name] * sure) // (2 * total))) for name in parties}
@@ -188,7 +188,7 @@ def _some(given: Mapping[str, int]) -> dict[str, int]:
 
 
 def _descending(uid: str) -> bool:
-    """Whether later names come first: the lowest bit of the FNV-1a hash of the uid."""
+    """Return whether later names come first: the lowest bit of the FNV-1a hash of the uid."""
     if not uid:
         return False
     value = 0x811C9DC5

@@ -46,7 +46,7 @@ class ClusterDecision:
 
 
 class ClusterScheduler:
-    """Decides for one resource after another on a fleet, and caches what does not change between them."""
+    """Decides for one resource after another on a fleet, and caches the results that stay valid between them."""
 
     def __init__(
         self,
@@ -71,11 +71,11 @@ class ClusterScheduler:
         return self._static + self._dynamic
 
     def decide(self, request: ClusterRequest) -> ClusterDecision:
-        """The clusters for a resource.
+        """Return the clusters for a resource.
 
         If there are several groups of clusters, the present group of the resource is tried first, then the groups after
-        it, then those before it. The first group that takes the whole resource is chosen. (Upstream never goes back to
-        an earlier group.)
+        it, then those before it. The first group that takes the whole resource is chosen. (Upstream never returns to an
+        earlier group.)
         """
         first: ClusterDecision | None = None
         for name, affinity in groups_of(request):
@@ -111,7 +111,7 @@ class ClusterScheduler:
         passed: list[ClusterInfo] = []
         against: dict[Objection, list[str]] = {}
         for who, cluster in self.fleet.all().items():
-            # Cached results are valid only for clusters that the resource is not on.
+            # Cached results are valid only for clusters without the resource.
             found = _first(self._static, request, cluster) if who in existing else remembered.get(who)
             found = found or _first(self._dynamic, request, cluster)
             if found is None:
@@ -125,7 +125,7 @@ class ClusterScheduler:
         return passed, results
 
     def _remembered(self, request: ClusterRequest, name: str) -> _Objections:
-        """The results of the static filters for each cluster, for a resource that is not placed anywhere yet."""
+        """Return the results of the static filters for each cluster, for a resource that is not placed anywhere yet."""
         if self._version != self.fleet.version or len(self._objections) >= _REMEMBERED:
             self._objections.clear()
             self._version = self.fleet.version
@@ -135,12 +135,12 @@ class ClusterScheduler:
             nowhere = ClusterRequest(
                 request.placement, request.key, request.api_version, request.kind, affinity=request.affinity
             )
-            asked = {who: _first(self._static, nowhere, one) for who, one in self.fleet.all().items()}
-            known = self._objections[key] = {who: found for who, found in asked.items() if found is not None}
+            objections = {who: _first(self._static, nowhere, one) for who, one in self.fleet.all().items()}
+            known = self._objections[key] = {who: found for who, found in objections.items() if found is not None}
         return known
 
     def candidate(self, request: ClusterRequest, cluster: ClusterInfo) -> Candidate:
-        """A cluster that passed, with its score and its room."""
+        """Return a cluster that passed, with its score and its room."""
         score = sum(one.weight * one.score(request, cluster) for one in self.prioritizers)
         room = 0 if cluster.name in request.full else room_for(cluster, request.requests, request.replicas)
         return Candidate(cluster, score, room, room + request.existing.get(cluster.name, 0))
@@ -157,7 +157,7 @@ class ClusterScheduler:
 
 
 def _first(filters: Sequence[ClusterFilter], request: ClusterRequest, cluster: ClusterInfo) -> Objection | None:
-    """The first objection against a cluster. None if all filters let it pass."""
+    """Return the first objection against a cluster. None if all filters let it pass."""
     for one in filters:
         reason = one.objection(request, cluster)
         if reason:
@@ -166,7 +166,7 @@ def _first(filters: Sequence[ClusterFilter], request: ClusterRequest, cluster: C
 
 
 def groups_of(request: ClusterRequest) -> Iterator[tuple[str, ClusterAffinity | None]]:
-    """The groups of clusters of a placement with their names, in the order in which they are tried."""
+    """Return the groups of clusters of a placement with their names, in the order in which they are tried."""
     placement = request.placement
     several = placement.cluster_affinities
     if placement.cluster_affinity is not None or not several:
@@ -179,7 +179,7 @@ def groups_of(request: ClusterRequest) -> Iterator[tuple[str, ClusterAffinity | 
 
 
 def unavailable(considered: int, results: Sequence[FilterResult]) -> str:
-    """Why clusters do not take the resource, in upstream's words and order."""
+    """Return why clusters do not take the resource, in upstream's words and order."""
     if not considered:
         return "0/0 clusters are available: no cluster exists."
     ruled_out = sum(result.count for result in results)
@@ -188,5 +188,5 @@ def unavailable(considered: int, results: Sequence[FilterResult]) -> str:
 
 
 def is_steady(request: ClusterRequest) -> bool:
-    """Whether a complete assignment stays unchanged when only the fleet changes."""
+    """Return whether a complete assignment stays unchanged when only the fleet changes."""
     return request.replicas > 0 and division_of(request.placement).steady

@@ -41,7 +41,7 @@ class _Path:
 
 
 def best_groups(groups: Sequence[SpreadGroup], least: int, most: int, clusters: int) -> tuple[str, ...]:
-    """The names of the best combination, best group first; empty when none will do.
+    """Return the names of the best combination, best group first; empty when none will do.
 
     Args:
         groups: all groups.
@@ -64,7 +64,7 @@ def best_groups(groups: Sequence[SpreadGroup], least: int, most: int, clusters: 
 def _feasible(groups: Sequence[SpreadGroup], least: int, most: int, clusters: int) -> list[_Path]:
     found: list[_Path] = []
     steps = 0
-    # (the groups taken, their clusters, the next to look at), deepest and first ones on top.
+    # (the groups taken, their clusters, the next to visit), deepest and first ones on top.
     stack: list[tuple[tuple[SpreadGroup, ...], int, int]] = [((), 0, 0)]
     while stack and steps < _STEPS:
         steps += 1
@@ -92,11 +92,11 @@ UNIT: Final = 1000
 
 
 class SpreadError(Exception):
-    """The resource cannot be spread over the clusters that fit as its placement requires. The message says why."""
+    """The resource cannot be spread over the fitting clusters as its placement requires. The message states why."""
 
 
 def choose(placement: ClusterPlacement, candidates: Sequence[Candidate], replicas: int) -> list[Candidate]:
-    """The clusters that a resource is placed on, out of those that fit, best first.
+    """Return the clusters that a resource is placed on, out of those that fit, best first.
 
     Args:
         placement: the placement. With division by static weights all clusters are used, as upstream.
@@ -193,18 +193,18 @@ def _by_group(
 
 
 def preference(one: Candidate) -> tuple[int, int, str]:
-    """The sort key of clusters: by score, room and name."""
+    """Return the sort key of clusters: by score, room and name."""
     return (-one.score, -one.available, one.name)
 
 
 def _score_duplicated(members: Sequence[Candidate], replicas: int) -> int:
-    """The number of clusters with room for all replicas counts first, then the mean score of those clusters."""
+    """Return the number of clusters with room for all replicas counts first, then the mean score of those clusters."""
     valid = [one.score for one in members if one.available >= replicas]
     return len(valid) * UNIT + sum(valid) // len(valid) if valid else 0
 
 
 def _score_divided(members: Sequence[Candidate], replicas: int, groups: int, clusters: int) -> int:
-    """The room for the group's share of the replicas counts first, then the mean score of its clusters."""
+    """Return the room for the group's share of the replicas counts first, then the mean score of its clusters."""
     part = -(-replicas // groups)
     least = max(groups, clusters)
     room = liked = taken = 0

@@ -77,19 +77,15 @@ class ClusterVerdicts(Verdicts):
                 pass  # the message of the decision contains the error
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a cluster."""
+        """Return whether there is such a cluster."""
         return name in self._filters
 
     @override
     def targets(self) -> Iterable[str]:
         return self._filters
 
+    @override
     def verdict(self, name: str) -> TargetVerdict:
-        """The full result for one cluster.
-
-        Raises:
-            KeyError: there is no such cluster.
-        """
         filters = self._filters[name]
         if name not in self._candidates:
             return TargetVerdict(name, filters)
@@ -101,7 +97,7 @@ class ClusterVerdicts(Verdicts):
         return TargetVerdict(name, filters, scores, self._place[name])
 
     def share(self, name: str) -> Share | None:
-        """The share of a cluster. None if it does not pass.
+        """Return the share of a cluster. None if it does not pass.
 
         Raises:
             KeyError: there is no such cluster.

@@ -85,7 +85,7 @@ class NodeLabelColumn:
         self.codes = _grown(self.codes, size)
 
     def holding(self, test: Callable[[str | None], bool], size: int) -> Mask:
-        """The rows whose value passes the test. Each distinct value is tested once."""
+        """Return the rows whose value passes the test. Each distinct value is tested once."""
         passed = np.fromiter(map(test, self.values), dtype=np.bool_, count=len(self.values))
         result: Mask = passed[self.codes[:size]]
         return result
@@ -165,19 +165,19 @@ class Fleet:
         return self._offered.keys()
 
     def facts(self, name: str) -> NodeFacts | None:
-        """The facts about a node. None if there is no such node."""
+        """Return the facts about a node. None if there is no such node."""
         return self._facts.get(name)
 
     def names(self) -> Iterable[str]:
-        """The names of the nodes."""
+        """Return the names of the nodes."""
         return self._facts.keys()
 
     def name_at(self, row: int) -> str:
-        """The name of the node in a row."""
+        """Return the name of the node in a row."""
         return self._names[row]
 
     def row_of(self, name: str) -> int:
-        """The row of a node.
+        """Return the row of a node.
 
         Raises:
             KeyError: there is no such node.
@@ -185,26 +185,26 @@ class Fleet:
         return self.taints.slot_of(name)
 
     def offered(self, resource: str) -> Counts:
-        """How much of a resource each node offers to pods."""
-        self._asked(resource)
+        """Return how much of a resource each node offers to pods."""
+        self._ensure_column(resource)
         return self._offered[resource][: self.rows]
 
     def taken(self, resource: str) -> Counts:
-        """How much of a resource the bound pods take on each node."""
-        self._asked(resource)
+        """Return how much of a resource the bound pods take on each node."""
+        self._ensure_column(resource)
         return self._taken[resource][: self.rows]
 
     def free(self, resource: str) -> Counts:
-        """How much of a resource is free on each node. Negative if more is taken than offered."""
-        self._asked(resource)
+        """Return how much of a resource is free on each node. Negative if more is taken than offered."""
+        self._ensure_column(resource)
         return self._free[resource][: self.rows]
 
     def weight(self, resource: str) -> Counts:
-        """The amounts that bound pods count for in scores; see `COUNTED_AT_LEAST`."""
+        """Return the amounts that bound pods count for in scores, at least `COUNTED_AT_LEAST`."""
         return self._weight[resource][: self.rows]
 
     def remembered(self, key: Hashable, compute: Callable[[], Counts]) -> Counts:
-        """A cached column that depends only on the nodes. It is computed once for each version of the fleet."""
+        """Return a cached column that depends only on the nodes. It is computed once for each version of the fleet."""
         if self._memo_version != self.version:
             self._memo.clear()
             self._memo_version = self.version
@@ -216,7 +216,7 @@ class Fleet:
         return column
 
     def kept_up(self, key: Hashable, compute: Callable[[Rows], Counts]) -> Counts:
-        """A cached column that also depends on the taken resources. Only changed rows are computed again.
+        """Return a cached column that also depends on the taken resources. Only changed rows are computed again.
 
         Args:
             key: the key in the cache.
@@ -236,11 +236,11 @@ class Fleet:
 
     @property
     def usage_mark(self) -> int:
-        """A number that grows with each pod that is added or removed; see `used_since`."""
+        """A number that grows with each added or removed pod, for `used_since`."""
         return self._touched_base + len(self._touched)
 
     def used_since(self, mark: int) -> Rows | None:
-        """The rows to which pods were added, or from which they were removed, since `usage_mark` had a value.
+        """Return the rows to which pods were added, or from which they were removed, since `usage_mark` had a value.
 
         None if there were too many of them.
         """
@@ -250,15 +250,15 @@ class Fleet:
         return np.array(touched if len(touched) == 1 else sorted(set(touched)), dtype=np.intp)
 
     def fits_taints(self, tolerations: Iterable[Toleration]) -> Mask:
-        """The nodes without an untolerated taint that filters."""
+        """Return the nodes without an untolerated taint that filters."""
         return self.taints.fits(tolerations)
 
     def prefer_counts(self, tolerations: Iterable[Toleration]) -> Counts:
-        """The number of untolerated `PreferNoSchedule` taints of each node."""
+        """Return the number of untolerated `PreferNoSchedule` taints of each node."""
         return self.taints.prefer_counts(tolerations)
 
     def label(self, key: str) -> NodeLabelColumn:
-        """The column of one label key."""
+        """Return the column of one label key."""
         column = self._columns.get(key)
         if column is None:
             if len(self._columns) >= _LABELS:
@@ -274,7 +274,7 @@ class Fleet:
         return len(self._columns)
 
     def ranks(self) -> npt.NDArray[np.int64]:
-        """The position of each row in the order of the nodes' names."""
+        """Return the position of each row in the order of the nodes' names."""
         if self._ranks[0] != self.comings:
             order = sorted(range(self.rows), key=self._names.__getitem__)
             ranks = np.empty(self.rows, dtype=np.int64)
@@ -303,13 +303,13 @@ class Fleet:
         for key, column in list(self._columns.items()):
             column.put(row, facts.labels.get(key))
             if len(column.values) > 2 * (len(self) + _LABELS):
-                del self._columns[key]  # most of its values are those of earlier nodes; it is made again when asked for
+                del self._columns[key]  # most of its values are those of earlier nodes; it is made again on demand
         for resource in facts.allocatable:
-            self._asked(resource)
+            self._ensure_column(resource)
         for resource in facts.allocatable:
             self._resource(resource)
         for resource, offered in self._offered.items():
-            offered[row] = min(facts.allocatable.get(resource, _unsaid(resource)), UNLIMITED)
+            offered[row] = min(facts.allocatable.get(resource, _default_amount(resource)), UNLIMITED)
             self._free[resource][row] = offered[row] - self._taken[resource][row]
         if before is None:
             self.comings += 1
@@ -318,7 +318,7 @@ class Fleet:
         return True
 
     def remove(self, name: str) -> None:
-        """Remove a node. What pods take there is remembered in case the node comes back.
+        """Remove a node. The resources that pods take there are kept in case the node returns.
 
         Raises:
             KeyError: there is no such node.
@@ -375,12 +375,12 @@ class Fleet:
             self._taken[resource] = np.zeros(self._room, dtype=np.int64)
             for facts in self._facts.values():
                 row = self.row_of(facts.name)
-                offered[row] = min(facts.allocatable.get(resource, _unsaid(resource)), UNLIMITED)
+                offered[row] = min(facts.allocatable.get(resource, _default_amount(resource)), UNLIMITED)
             self._free[resource] = offered.copy()
         return offered
 
-    def _asked(self, resource: str) -> None:
-        """Make sure that a resource has columns. Before a new one gets some, those that nobody needs are dropped."""
+    def _ensure_column(self, resource: str) -> None:
+        """Make sure that a resource has columns. Before a new one gets some, unused ones are dropped."""
         if resource in self._offered:
             return
         if len(self._offered) >= _RESOURCES:
@@ -409,7 +409,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class _Amounts:
-    """What a pod takes of its node."""
+    """The resources that a pod takes of its node."""
 
     taken: tuple[tuple[str, int], ...]
     weights: tuple[tuple[str, str, int], ...]
@@ -418,15 +418,15 @@ class _Amounts:
 
 @lru_cache(maxsize=4096)
 def _amounts(requests: tuple[tuple[str, int], ...]) -> _Amounts:
-    asked = {resource: min(amount, _MOST) for resource, amount in requests}
+    requested = {resource: min(amount, _MOST) for resource, amount in requests}
     weights = tuple(
-        (resource, _WEIGHT + resource, min(asked.get(resource) or least, UNLIMITED))
+        (resource, _WEIGHT + resource, min(requested.get(resource) or least, UNLIMITED))
         for resource, least in COUNTED_AT_LEAST.items()
     )
-    return _Amounts(tuple({**asked, PODS: 1}.items()), weights)
+    return _Amounts(tuple({**requested, PODS: 1}.items()), weights)
 
 
-def _unsaid(resource: str) -> int:
+def _default_amount(resource: str) -> int:
     return UNLIMITED if resource in TAKEN_AS_ENOUGH else 0
 
 

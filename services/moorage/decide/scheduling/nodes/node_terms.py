@@ -13,7 +13,7 @@ from moorage_schemas.resources.pod import NodeSelectorTerm
 
 
 def nodes_with(pairs: Iterable[tuple[str, str]], fleet: Fleet) -> Mask:
-    """The nodes that have all of these labels."""
+    """Return the nodes that have all of these labels."""
     passed = np.ones(fleet.rows, dtype=np.bool_)
     for key, value in pairs:
         passed &= fleet.label(key).holding(lambda present, value=value: present == value, fleet.rows)  # type: ignore[misc]  # mypy does not infer a lambda's default
@@ -21,7 +21,7 @@ def nodes_with(pairs: Iterable[tuple[str, str]], fleet: Fleet) -> Mask:
 
 
 def nodes_of_any(terms: Iterable[NodeSelectorTerm], fleet: Fleet) -> Mask:
-    """The nodes that at least one of the terms selects."""
+    """Return the nodes that at least one of the terms selects."""
     passed = np.zeros(fleet.rows, dtype=np.bool_)
     for term in terms:
         passed |= nodes_of(term, fleet)
@@ -29,7 +29,7 @@ def nodes_of_any(terms: Iterable[NodeSelectorTerm], fleet: Fleet) -> Mask:
 
 
 def nodes_of(term: NodeSelectorTerm, fleet: Fleet) -> Mask:
-    """The nodes that a term selects. An empty term selects none."""
+    """Return the nodes that a term selects. An empty term selects none."""
     expressions, fields = term.match_expressions or (), term.match_fields or ()
     if not expressions and not fields:
         return np.zeros(fleet.rows, dtype=np.bool_)

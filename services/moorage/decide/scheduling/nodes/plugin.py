@@ -33,7 +33,7 @@ class PodRequest:
     """Whether the pod is one of several replicas, which are to be spread."""
 
     now: datetime | None = None
-    """The instant of the decision. If None, no tolerated time counts as over."""
+    """The instant of the decision. If None, no tolerated time counts as ended."""
 
 
 class NodeFilter(Filter[PodRequest, Fleet]):
@@ -53,8 +53,8 @@ class NodeFilter(Filter[PodRequest, Fleet]):
         """
         return self.rests_on is Basis.NOTHING_ELSE
 
-    def asked(self, request: PodRequest) -> PodRequest:
-        """The request as this filter sees it."""
+    def narrowed(self, request: PodRequest) -> PodRequest:
+        """Return the request as this filter sees it."""
         return PodRequest(request.shape) if self.static else request
 
     @override
@@ -65,7 +65,7 @@ class NodeFilter(Filter[PodRequest, Fleet]):
 
     @abstractmethod
     def objections(self, request: PodRequest, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
-        """Why nodes are ruled out: pairs of a reason, in kube-scheduler's words, and the rows to which it applies.
+        """Return pairs of a reason, in kube-scheduler's words, and the rows that it rules out.
 
         Several reasons may apply to one row. A row without a reason passes. Rows without a node may have any value. A
         node that an earlier filter has ruled out does not count again.
@@ -79,31 +79,31 @@ class NodePrioritizer(Prioritizer[PodRequest, Fleet]):
 
     @property
     def shared(self) -> bool:
-        """Whether the scores depend only on the shape, on the nodes, and on what pods take on each node by itself.
+        """Whether the scores depend only on the shape, on the nodes, and on the resources taken on each node by itself.
 
         Such a prioritizer sees a request that contains only the shape. Its scores are kept for all pods of a shape, and
         only nodes on which pods were added or removed are scored again.
         """
         return self.rests_on == Basis.NOTHING_ELSE or (self.rests_on == Basis.USAGE and not self.relative)
 
-    def asked(self, request: PodRequest) -> PodRequest:
-        """The request as this prioritizer sees it."""
+    def narrowed(self, request: PodRequest) -> PodRequest:
+        """Return the request as this prioritizer sees it."""
         return PodRequest(request.shape) if self.shared else request
 
     def concerns(self, request: PodRequest) -> bool:
-        """Whether it scores this pod at all. If not, all nodes have the score 0."""
+        """Return whether it scores this pod at all. If not, all nodes have the score 0."""
         return True
 
     @abstractmethod
     def scores(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Counts:
-        """Scores from `lowest` to `highest` for `rows`, in their order.
+        """Return the scores from `lowest` to `highest` for `rows`, in their order.
 
         The rows are all nodes that passed, or some of them if the score of a node does not depend on the others.
         """
 
     def scorer(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Callable[[PodRequest], Counts]:
-        """A function that returns the scores for pods of one shape, while neither the nodes nor the rows change.
+        """Return a function that returns the scores for pods of one shape, while neither the nodes nor the rows change.
 
         A prioritizer that computes something for all of these pods alike may do so here once.
         """
-        return lambda asked: self.scores(asked, fleet, rows)
+        return lambda request: self.scores(request, fleet, rows)

@@ -11,11 +11,11 @@ from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 
 _GROUPS: Final = frozenset({"", "apps", "batch"})
-"""The API groups of the controllers that Moorage knows by their kind alone."""
+"""The API groups of the controllers that Moorage identifies by their kind alone."""
 
 
 def controller_reference(event: ResourceDeclared) -> WorkloadRef | None:
-    """The controller of a mirrored object. None if it has none.
+    """Return the controller of a mirrored object. None if it has none.
 
     A kind of another group than Kubernetes' own is written with its group, `Kind.group`, because it may have the name
     of one of them.
@@ -29,7 +29,7 @@ def controller_reference(event: ResourceDeclared) -> WorkloadRef | None:
 
 
 def controller_key(event: ResourceDeclared) -> str:
-    """The key of the controller of an object that lives in a real cluster. Empty if it has none, or lives here."""
+    """Return the key of the controller of an object in a real cluster. Empty if it has none, or lives here."""
     controller = controller_reference(event) if event.mirrored is not None else None
     return controller.key if controller is not None else ""
 

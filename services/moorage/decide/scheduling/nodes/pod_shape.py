@@ -21,7 +21,7 @@ _POD_LEVEL = (CPU, MEMORY)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodShape:
-    """What a pod requires of a node. Shapes with the same `key` are equal."""
+    """The requirements of a pod on a node. Shapes with the same `key` are equal."""
 
     key: str
     """A hash of the other fields. Results are cached under this key."""
@@ -43,7 +43,7 @@ class PodShape:
 
 
 def shape_of(spec: PodSpec) -> PodShape:
-    """The shape of an admitted pod.
+    """Return the shape of an admitted pod.
 
     Raises:
         QuantityError: a request or limit is not a quantity.
@@ -76,7 +76,7 @@ def shape_of(spec: PodSpec) -> PodShape:
 
 
 def pod_requests(spec: PodSpec) -> dict[str, int]:
-    """The resources that a pod takes of its node, computed as in Kubernetes.
+    """Return the resources that a pod takes of its node, computed as in Kubernetes.
 
     The requests are those of the pod's containers and sidecars in total, or the peak of its init containers if that is
     larger. Values of the pod's own `resources` for cpu, memory and huge pages replace those totals. The overhead is
@@ -87,18 +87,18 @@ def pod_requests(spec: PodSpec) -> dict[str, int]:
     """
     running: dict[str, int] = {}
     for index, container in enumerate(spec.containers):
-        _add(running, _asked(container, f"spec.containers[{index}]"))
+        _add(running, _requests(container, f"spec.containers[{index}]"))
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for index, container in enumerate(spec.init_containers or ()):
-        asked = _asked(container, f"spec.initContainers[{index}]")
+        requests = _requests(container, f"spec.initContainers[{index}]")
         if container.restart_policy == "Always":
-            _add(running, asked)
-            _add(sidecars, asked)
+            _add(running, requests)
+            _add(sidecars, requests)
             need = sidecars
         else:
             need = dict(sidecars)
-            _add(need, asked)
+            _add(need, requests)
         _raise_to(starting, need)
     _raise_to(running, starting)
     if spec.resources is not None:
@@ -108,7 +108,7 @@ def pod_requests(spec: PodSpec) -> dict[str, int]:
     return running
 
 
-def _asked(container: Container, path: str) -> dict[str, int]:
+def _requests(container: Container, path: str) -> dict[str, int]:
     return effective_requests(_plain(container.resources), f"{path}.resources")
 
 

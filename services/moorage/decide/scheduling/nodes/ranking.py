@@ -2,7 +2,7 @@
 
 Equal pods follow one another: the replicas of a Deployment, or the pods of many Deployments with one template. From one
 to the next, only the nodes change to which pods were added or from which pods were removed. Only these are scored
-again, for all prioritizers whose points for a node depend on nothing but that node. The others are asked each time.
+again, for all prioritizers whose points for a node depend on nothing but that node. The others are computed each time.
 """
 
 from __future__ import annotations
@@ -149,5 +149,5 @@ def _lowest(keys: Keys, count: int) -> list[int]:
 
 @lru_cache(maxsize=65_536)
 def _target_score(name: str, prioritizers: tuple[str, ...], points: tuple[int, ...]) -> TargetScore:
-    """Return the points of a node. The best nodes for a pod are mostly the best for the one before it, too."""
+    """Return the points of a node. The best nodes for a pod are mostly also the best for the one before it."""
     return TargetScore(target=name, total=sum(points), scores=dict(zip(prioritizers, points, strict=True)))

@@ -60,7 +60,7 @@ class _Verdict:
 
 
 class NodeScheduler:
-    """Decides for one pod after another on a fleet, and caches what does not change between them.
+    """Decides for one pod after another on a fleet, and caches the results that stay valid between them.
 
     Ties are broken by fewer pods on the node, then by the node's name, so the same fleet gives the same result.
 
@@ -94,15 +94,15 @@ class NodeScheduler:
         return self._static + self._dynamic
 
     def eligible(self, shape: PodShape) -> Mask:
-        """The nodes that pass the static filters. A DaemonSet needs a pod on each of them."""
+        """Return the nodes that pass the static filters. A DaemonSet needs a pod on each of them."""
         return self._verdict(shape).passed
 
     def may_stay(self, shape: PodShape) -> Mask:
-        """The nodes on which a DaemonSet's running pod may stay, without considering taints."""
+        """Return the nodes on which a DaemonSet's running pod may stay, without considering taints."""
         return self._run(self._lasting, PodRequest(shape), self.fleet.alive, [])
 
     def decide(self, request: PodRequest, *, only: str | None = None) -> Decision:
-        """The best node for a pod.
+        """Return the best node for a pod.
 
         Args:
             request: the pod.
@@ -119,13 +119,13 @@ class NodeScheduler:
         return Decision(scores[0].target, considered, tuple(results), scores, "")
 
     def objections(self, request: PodRequest, name: str) -> tuple[FilterResult, ...]:
-        """Every reason for which filters rule out one node, which a pod is bound to without them."""
+        """Return every reason for which filters rule out one node, which a pod is bound to without them."""
         row = self.fleet.row_of(name)
         filters = self._dynamic if self._verdict(request.shape).passed[row] else self.filters
         return tuple(
             FilterResult(filter=one.name, reason=reason, count=1, targets=(name,))
             for one in filters
-            for reason, against in one.objections(one.asked(request), self.fleet)
+            for reason, against in one.objections(one.narrowed(request), self.fleet)
             if against[row]
         )
 
@@ -158,7 +158,7 @@ class NodeScheduler:
     def _objection(self, filters: Sequence[NodeFilter], request: PodRequest, row: int) -> list[tuple[str, str]]:
         """Return the reasons of the first filter that rules a node out, each with the filter's name."""
         for one in filters:
-            reasons = [why for why, against in one.objections(one.asked(request), self.fleet) if against[row]]
+            reasons = [why for why, against in one.objections(one.narrowed(request), self.fleet) if against[row]]
             if reasons:
                 return [(one.name, why) for why in reasons]
         return []
@@ -195,7 +195,7 @@ class NodeScheduler:
 
 
 def unavailable(considered: int, results: Sequence[FilterResult]) -> str:
-    """Why no node fits, in kube-scheduler's words and order."""
+    """Return why no node fits, in kube-scheduler's words and order."""
     if not considered:
         return "0/0 nodes are available: no nodes available to schedule pods."
     counts: dict[str, int] = {}
@@ -206,7 +206,7 @@ def unavailable(considered: int, results: Sequence[FilterResult]) -> str:
 
 
 def _lowest(keys: npt.NDArray[np.int64], shown: int) -> npt.NDArray[np.intp]:
-    """The positions of the lowest keys in ascending order, at most `shown`. The keys are distinct."""
+    """Return the positions of the lowest keys in ascending order, at most `shown`. The keys are distinct."""
     if keys.size <= shown:
         return np.argsort(keys)
     nearest = np.argpartition(keys, shown)[:shown]

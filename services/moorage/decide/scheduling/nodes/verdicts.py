@@ -43,7 +43,7 @@ class NodeVerdicts(Verdicts):
                 alive[fleet.row_of(only)] = True
         self.considered = int(np.count_nonzero(alive))
         self._objections: list[tuple[NodeFilter, list[tuple[str, Mask]]]] = [
-            (one, list(one.objections(one.asked(request), fleet))) for one in scheduler.filters
+            (one, list(one.objections(one.narrowed(request), fleet))) for one in scheduler.filters
         ]
         passed = alive
         reasons: list[Reason] = []
@@ -59,7 +59,7 @@ class NodeVerdicts(Verdicts):
         self._columns: list[tuple[NodePrioritizer, Counts]] = []
         total = np.zeros(rows.size, dtype=np.int64)
         for prioritizer in scheduler.prioritizers if rows.size else ():
-            scores = prioritizer.scores(prioritizer.asked(request), fleet, rows)
+            scores = prioritizer.scores(prioritizer.narrowed(request), fleet, rows)
             self._columns.append((prioritizer, scores))
             total += prioritizer.weight * scores
         order = np.argsort(preference(fleet, rows, total))
@@ -67,25 +67,21 @@ class NodeVerdicts(Verdicts):
         self._place = {fleet.name_at(int(rows[at])): (rank, int(at)) for rank, at in enumerate(order, start=1)}
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a node."""
+        """Return whether there is such a node."""
         return name in self._fleet
 
     @override
     def targets(self) -> Iterable[str]:
         return self._fleet.names()
 
+    @override
     def verdict(self, name: str) -> TargetVerdict:
-        """The full result for one node.
-
-        Raises:
-            KeyError: there is no such node.
-        """
         row, request = self._fleet.row_of(name), self._request
         filters = [
             FilterVerdict(
                 one.name,
                 tuple(reason for reason, against in objections if against[row]),
-                tuple(one.details(one.asked(request), self._fleet, name)),
+                tuple(one.details(one.narrowed(request), self._fleet, name)),
             )
             for one, objections in self._objections
         ]
@@ -93,7 +89,7 @@ class NodeVerdicts(Verdicts):
             filters.insert(0, FilterVerdict(ONE_NODE, (f"the pod belongs on node {self._only} alone",)))
         rank, at = self._place.get(name, (None, -1))
         scores = [
-            PartScore(one.name, int(has[at]), one.weight, tuple(one.details(one.asked(request), self._fleet, name)))
+            PartScore(one.name, int(has[at]), one.weight, tuple(one.details(one.narrowed(request), self._fleet, name)))
             for one, has in (self._columns if rank is not None else ())
         ]
         return TargetVerdict(name, tuple(filters), tuple(scores), rank)

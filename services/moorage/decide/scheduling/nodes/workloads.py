@@ -69,7 +69,7 @@ class WorkloadController:
 
 
 def controller_of(obj: Mapping[str, Any]) -> WorkloadController:
-    """The controller that an object declares.
+    """Return the controller that an object declares.
 
     Raises:
         WorkloadError: the object is of another kind, or its numbers are invalid.
@@ -93,12 +93,12 @@ def controller_of(obj: Mapping[str, Any]) -> WorkloadController:
 
 
 def template_hash(template: Mapping[str, Any]) -> str:
-    """A short hash of a pod template, safe in names and labels."""
+    """Return a short hash of a pod template, safe in names and labels."""
     return document_hash(template)
 
 
 def pod_name(controller: WorkloadController, index: int, *salt: object) -> str:
-    """The name of a pod.
+    """Return the name of a pod.
 
     Args:
         controller: the controller that makes the pod.
@@ -122,23 +122,23 @@ def pod_name(controller: WorkloadController, index: int, *salt: object) -> str:
 
 
 def pod_uid(controller: WorkloadController, name: str, *salt: object) -> str:
-    """The uid of a pod, in the form of a UUID. A different `salt` gives a different uid."""
+    """Return the uid of a pod, in the form of a UUID. A different `salt` gives a different uid."""
     return uid_of(controller.uid, name, *salt)
 
 
 @lru_cache(maxsize=65_536)
 def daemon_index(node: str) -> int:
-    """The index of a DaemonSet's pod: a number for its node, 48 bits of a hash."""
+    """Return the index of a DaemonSet's pod: a number for its node, 48 bits of a hash."""
     return int.from_bytes(hashlib.blake2b(node.encode(), digest_size=6).digest(), "big")
 
 
 def text_labels(labels: object) -> dict[str, str]:
-    """Labels as text. The gateway admits nothing else; a record written past it must not stop a service."""
+    """Return the labels as text. The gateway admits nothing else; a record written past it must not stop a service."""
     return {str(key): str(value) for key, value in labels.items()} if isinstance(labels, Mapping) else {}
 
 
 def pod_labels(controller: WorkloadController, *, name: str, index: int = 0, made_from: str = "") -> dict[str, str]:
-    """The labels of a pod of the controller. For the arguments, see `make_pod`."""
+    """Return the labels of a pod of the controller. The arguments are those of `make_pod`."""
     labels = text_labels((controller.template.get("metadata") or {}).get("labels"))
     if controller.ref.kind == "Deployment":
         labels[TEMPLATE_HASH_LABEL] = made_from or controller.template_hash
@@ -156,7 +156,7 @@ def make_pod(
     made_from: str = "",
     rules: Sequence[DedicatedNodes] = (),
 ) -> dict[str, Any]:
-    """A pod made from the controller's template, after admission, as an API shows it.
+    """Return a pod made from the controller's template, after admission, as an API shows it.
 
     Args:
         controller: the controller.

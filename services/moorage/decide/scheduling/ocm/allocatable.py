@@ -63,18 +63,20 @@ class AllocatableColumn(Column):
 
     aspects: ClassVar[Aspect] = Aspect.AMOUNTS | Aspect.LIFE
 
+    @override
     def empty(self, capacity: int) -> Values:
-        """NaN: not stated."""
+        # NaN means that the amount is not stated
         return np.full(capacity, np.nan)
 
+    @override
     def answer(self, fleet: ColumnSource, row: int) -> float:
-        """The amount. An invalid quantity counts as not stated."""
+        # an invalid quantity counts as not stated
         facts = fleet.at(row)
-        said = facts.allocatable.get(self.resource)
-        if said is None or self.resource not in facts.capacity:
+        amount = facts.allocatable.get(self.resource)
+        if amount is None or self.resource not in facts.capacity:
             return math.nan
         try:
-            return approximate(said)
+            return approximate(amount)
         except QuantityError:
             return math.nan
 
@@ -88,8 +90,8 @@ class ResourceAllocatable(ManagedPrioritizer):
     lowest = -MAX_SCORE
     relative = True
 
+    @override
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """Score the feasible clusters that state their amount."""
         amounts = fleet.column(AllocatableColumn(self.resource)).take(rows)
         if amounts.size and not math.isnan(amounts.item(amounts.argmin())):  # argmin finds the first NaN
             return Scored(_proportional(amounts))
@@ -100,8 +102,8 @@ class ResourceAllocatable(ManagedPrioritizer):
             values[given] = _proportional(have)
         return Scored(values, given)
 
+    @override
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """One column."""
         return self.standing()
 
     @override
@@ -118,7 +120,7 @@ class ResourceAllocatable(ManagedPrioritizer):
 
 
 def _proportional(amounts: Values) -> Scores:
-    """The score of each amount, by its place between the least and the most. There must be one, and none may be NaN."""
+    """Return the score of each amount, by its place between the least and the most. At least one, no NaN."""
     least, most = amounts.item(amounts.argmin()), amounts.item(amounts.argmax())
     if most == least:
         return np.full(amounts.size, MAX_SCORE, dtype=np.int64)

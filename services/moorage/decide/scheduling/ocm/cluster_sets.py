@@ -31,9 +31,9 @@ from moorage_schemas.resources.managed import (
 
 
 def named_set(labels: Mapping[str, str], *, as_upstream: bool = False) -> str:
-    """The exclusive set of a cluster with these labels: the one that it names, otherwise `default`.
+    """Return the exclusive set of a cluster with these labels: the one that it names, otherwise `default`.
 
-    The set need not exist; see `ManagedSets.missing`. With upstream's behaviour, a cluster that names no set is in none
+    The set may be absent (`ManagedSets.missing`). With upstream's behaviour, a cluster that names no set is in none
     (empty text): there the webhook adds the label when the cluster is declared.
     """
     return labels.get(SET_LABEL) or ("" if as_upstream else DEFAULT_SET)
@@ -57,7 +57,7 @@ class ManagedSet:
 
     @classmethod
     def of(cls, name: str, spec: ManagedClusterSetSpec, *, as_upstream: bool = False) -> ManagedSet:
-        """Convert a set's spec. Unless with upstream's behaviour, `default` and `global` ignore their spec."""
+        """Return the existing sets of a cluster with these labels."""
         if name in BUILT_IN_SETS and not as_upstream:
             return _BUILT_IN[name]
         kind, selector = spec.cluster_selector.selector_type, spec.cluster_selector.label_selector
@@ -72,7 +72,7 @@ class ManagedSet:
         return cls(name, exclusive=False, terms=terms)
 
     def has(self, labels: Mapping[str, str]) -> bool:
-        """Whether a cluster with these labels is in the set."""
+        """Return whether a cluster with these labels is in the set."""
         if self.exclusive:
             return named_set(labels) == self.name
         return self.terms is not None and self.terms.hold(labels)
@@ -85,7 +85,7 @@ _BUILT_IN: Final = {
 
 
 class ManagedSets:
-    """The existing sets. Unless with upstream's behaviour, `default` and `global` are always among them.
+    """The existing sets. They always include `default` and `global`, except with upstream's behaviour.
 
     The sets of a cluster depend only on its labels. A caller that groups clusters by set must call `of` when the labels
     of a cluster change, and for every cluster when `put` or `remove` returns True.
@@ -117,11 +117,11 @@ class ManagedSets:
         return True
 
     def get(self, name: str) -> ManagedSet | None:
-        """A set by name."""
+        """Return a set by name."""
         return self._sets.get(name)
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a set of this name."""
+        """Return whether there is a set of this name."""
         return name in self._sets
 
     @property
@@ -130,7 +130,7 @@ class ManagedSets:
         return sorted(self._sets)
 
     def of(self, labels: Mapping[str, str]) -> frozenset[str]:
-        """The sets of a cluster with these labels. A set that it names and that does not exist is not included."""
+        """Return the existing sets of a cluster with these labels."""
         found = {name for name, made in self._selecting.items() if made.has(labels)}
         exclusive = self._sets.get(named_set(labels, as_upstream=self._upstream))
         if exclusive is not None and exclusive.exclusive:
@@ -138,7 +138,7 @@ class ManagedSets:
         return frozenset(found)
 
     def missing(self, labels: Mapping[str, str]) -> str:
-        """The exclusive set that a cluster names and that does not exist. Empty if there is no such set."""
+        """Return the exclusive set that a cluster names and that does not exist. Empty if there is no such set."""
         named = named_set(labels, as_upstream=self._upstream)
         made = self._sets.get(named)
         return "" if made is not None and made.exclusive else named
@@ -160,7 +160,7 @@ class UsableSets:
 
 
 def usable_sets(bindings: Iterable[str], existing: ManagedSets | Collection[str], asked: Sequence[str]) -> UsableSets:
-    """The sets that a placement may choose from.
+    """Return the sets that a placement may choose from.
 
     Args:
         bindings: the names of the ManagedClusterSetBindings in its namespace. A binding binds the set of the same name.
@@ -183,7 +183,7 @@ _VERBS: Final = {_GET: _GET, "list": _GET, "watch": _GET, "update": "update", "p
 
 
 def of_cluster(asked: Attributes) -> bool:
-    """Whether a question is about one managed cluster, and may be permitted by its set."""
+    """Return whether a request is about one managed cluster, and may be permitted by its set."""
     return (
         asked.resource == CLUSTERS
         and asked.group == OCM_GROUP
@@ -194,10 +194,10 @@ def of_cluster(asked: Attributes) -> bool:
 
 
 def set_attributes(asked: Attributes, name: str) -> Iterator[Attributes]:
-    """What permits something with a managed cluster of a set.
+    """Yield the permissions any of which allows an operation on a managed cluster of a set.
 
     Args:
-        asked: what somebody asks to do with the cluster.
+        asked: the requested operation on the cluster.
         name: of the exclusive set that the cluster is in.
     """
     yield Attributes(_VERBS[asked.verb], OCM_GROUP, "", SETS, "", "", name)

@@ -16,7 +16,7 @@ from moorage_schemas.times import format_time
 
 
 def judge_taints(request: PlacementRequest, fleet: ManagedFleet, cluster: str) -> tuple[JudgedTaint, ...]:
-    """Each taint of a cluster with the toleration that counts: the first that matches and has not ended."""
+    """Return each taint of a cluster with the toleration that counts: the first that matches and has not ended."""
     row = fleet.row(cluster)
     decided = bool(np.any(request.decided == row))
     return tuple(_judge(taint, request, decided=decided) for taint in fleet.at(row).taints)
@@ -24,20 +24,20 @@ def judge_taints(request: PlacementRequest, fleet: ManagedFleet, cluster: str) -
 
 def _judge(taint: Taint, request: PlacementRequest, *, decided: bool) -> JudgedTaint:
     keeps_away = taint.effect in OCM.filtering and not (decided and taint.effect == NO_SELECT_IF_NEW)
-    over: list[str] = []
+    ended: list[str] = []
     for one in request.terms.tolerations:
         if not tolerates(one, taint):
             continue
         end = _end(taint, one)
         if end is None or end > request.now:
             return JudgedTaint(taint, keeps_away, taint.effect == NO_SELECT, one, end)
-        over.append(f"{{{toleration_text(one)}}} was over at {format_time(end)}")
-    near = (*over, *near_misses(taint, request.terms.tolerations))
+        ended.append(f"{{{toleration_text(one)}}} ended at {format_time(end)}")
+    near = (*ended, *near_misses(taint, request.terms.tolerations))
     return JudgedTaint(taint, keeps_away, taint.effect == NO_SELECT, None, None, near)
 
 
 def _end(taint: Taint, toleration: Toleration) -> datetime | None:
-    """When a tolerated time is over. None means never. A taint without `timeAdded` counts as added long ago."""
+    """Return when a tolerated time ends. None means never. A taint without `timeAdded` counts as added long ago."""
     if toleration.toleration_seconds is None or taint.effect == NO_SELECT_IF_NEW:
         return None
     if taint.time_added is None:

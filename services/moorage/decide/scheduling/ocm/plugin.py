@@ -1,4 +1,4 @@
-"""The base classes of filters and prioritizers of managed clusters, and what they get and return."""
+"""The base classes of filters and prioritizers of managed clusters, with their arguments and results."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class CountedScores(NamedTuple):
     added: int
 
     def scored(self, rows: Rows) -> Scored:
-        """The scores of these rows when these were made, even if the numbers have changed since."""
+        """Return the scores of these rows when these were made, even if the numbers have changed since."""
         return Scored(self.table.take(self.span.counts(self.added).take(rows)))
 
 
@@ -136,7 +136,7 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
     """Why it rules clusters out, in words that apply to all of them. Decisions count clusters under this text."""
 
     def apply(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
-        """The clusters in `shown` that pass.
+        """Return the clusters in `shown` that pass.
 
         Raises:
             MisconfiguredError: the placement's spec is invalid.
@@ -154,23 +154,23 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
             raise MisconfiguredError(self.name, problem)
 
     def idle(self, terms: PlacementTerms, fleet: ManagedFleet) -> bool:
-        """Whether every cluster of the fleet passes at all times, decided or not. False if that is not known."""
+        """Return whether every cluster of the fleet certainly passes at all times, decided or not."""
         return False
 
     @abstractmethod
     def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
-        """The clusters in `shown` that pass. `shown` must not be modified."""
+        """Return the clusters in `shown` that pass. `shown` must not be modified."""
 
     def problem(self, terms: PlacementTerms) -> str:
-        """Why it cannot be applied to a placement, which is then misconfigured. Empty if it can."""
+        """Return why it cannot be applied to a placement, which is then misconfigured. Empty if it can."""
         return ""
 
     @abstractmethod
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """The columns on which the answer depends. If a change of a cluster affects none of them, answers stay."""
+        """Return the columns that the answer depends on. Other changes of a cluster leave it unchanged."""
 
     def reason(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> str:
-        """Why the cluster in a row does not pass. Empty if it passes, or if the filter has a problem."""
+        """Return why the cluster in a row does not pass. Empty if it passes, or if the filter has a problem."""
         if self.problem(request.terms):
             return ""
         alone = np.zeros(fleet.capacity, dtype=np.bool_)
@@ -178,7 +178,7 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
         return "" if self.passed(request, fleet, alone)[row] else self.summary
 
     def timed(self, terms: PlacementTerms) -> bool:
-        """Whether time alone can change the answer for a placement."""
+        """Return whether time alone can change the answer for a placement."""
         return self._clocked
 
     @cached_property
@@ -186,19 +186,19 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
         return Basis.CLOCK in self.rests_on
 
     def validity(self, request: PlacementRequest, fleet: ManagedFleet) -> tuple[int | None, int | None]:
-        """The period in which the answer is valid if the fleet does not change, in microseconds since 1970."""
+        """Return the period in which the answer is valid if the fleet does not change, in microseconds since 1970."""
         return None, None
 
     def until(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> datetime | None:
-        """When the cluster in a row stops passing, exclusive. None if time does not end it, or if it does not pass."""
+        """Return when a row's cluster stops passing, exclusive. None if time does not end it, or it does not pass."""
         return None
 
     def requeue_at(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> int | None:
-        """When a placement with these clusters must be decided again, in microseconds since 1970. None means never."""
+        """Return when a placement with these clusters is due again, in microseconds since 1970; None for never."""
         return None
 
     def differs_if_decided(self, terms: PlacementTerms, fleet: ManagedFleet) -> Mask | None:
-        """The clusters for which the answer is different if the placement has them already. None if there are none."""
+        """Return the clusters whose answer differs if the placement already has them. None for none."""
         return None
 
     @override
@@ -235,33 +235,33 @@ class ManagedPrioritizer(Prioritizer[PlacementRequest, ManagedFleet]):
         return not self.rests_on & (Basis.DECIDED | Basis.USAGE)
 
     def answers(self, coordinate: Coordinate) -> ManagedPrioritizer | None:
-        """The prioritizer for a coordinate. None if the coordinate does not belong to this plugin."""
+        """Return the prioritizer for a coordinate. None if the coordinate does not belong to this plugin."""
         return self if coordinate.built_in_type and self.built_in and coordinate.built_in == self.name else None
 
     @abstractmethod
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """Scores from `lowest` to `highest` for the rows, in their order. The rows are all clusters that passed."""
+        """Return the scores from `lowest` to `highest` for the rows, in their order: all clusters that passed."""
 
     def counted(self, request: PlacementRequest) -> CountedScores | None:
-        """The scores of `score`, if they depend only on a number that is counted for each cluster. Otherwise None.
+        """Return the scores if they depend only on a number that is counted for each cluster, otherwise None.
 
         With them, the best are found without scoring every cluster.
         """
         return None
 
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """The columns on which the scores depend."""
+        """Return the columns on which the scores depend."""
         return ()
 
     def standing(self) -> tuple[Column, ...]:
-        """The columns that every placement with this prioritizer needs.
+        """Return the columns that every placement with this prioritizer needs.
 
-        They are kept from the first cluster on, before any placement asks for them.
+        They are kept from the first cluster on, before any placement uses them.
         """
         return ()
 
     def score_ends(self, fleet: ManagedFleet, row: int) -> bool:
-        """Whether the score of a cluster expires."""
+        """Return whether the score of a cluster expires."""
         return Basis.CLOCK in self.rests_on
 
     @override
@@ -271,7 +271,7 @@ class ManagedPrioritizer(Prioritizer[PlacementRequest, ManagedFleet]):
             yield "its scores depend on the clusters, but it names no columns"
 
     def drifts(self, weight: int) -> bool:
-        """Whether a new decision may choose other clusters although no cluster has changed.
+        """Return whether a new decision may choose other clusters although no cluster has changed.
 
         This alone does not cause a new decision.
         """
@@ -295,7 +295,7 @@ class Plugins:
 
     @staticmethod
     def discovered() -> Plugins:
-        """The plugins in the plugin folders."""
+        """Return the plugins in the plugin folders."""
         return _plugins(ManagedFilter.discovered(), ManagedPrioritizer.discovered())
 
     @property
@@ -304,32 +304,32 @@ class Plugins:
         return tuple(one.name for one in self.prioritizers if one.built_in)
 
     def defaults(self, *, as_upstream: bool) -> tuple[tuple[Coordinate, int], ...]:
-        """The default prioritizers of mode `Additive`, with their weights."""
+        """Return the default prioritizers of mode `Additive`, with their weights."""
         found = (one for one in self.prioritizers if one.built_in and one.weight and (one.upstream or not as_upstream))
         return tuple((Coordinate(one.name), one.weight) for one in found)
 
     def find(self, coordinate: Coordinate, *, as_upstream: bool) -> ManagedPrioritizer | None:
-        """The prioritizer for a coordinate. None if there is none."""
+        """Return the prioritizer for a coordinate. None if there is none."""
         return _found(self, coordinate, as_upstream)
 
     def chosen(self, terms: PlacementTerms) -> tuple[Chosen, ...]:
-        """The prioritizers of a placement. Those that do not exist are left out."""
+        """Return the prioritizers of a placement. Those that do not exist are left out."""
         found = ((self.find(one, as_upstream=terms.as_upstream), weight) for one, weight in terms.weights)
         return tuple(Chosen(one, weight) for one, weight in found if one is not None)
 
     def problems(self, terms: PlacementTerms) -> tuple[tuple[str, str], ...]:
-        """The errors that make a placement misconfigured: pairs of filter name (empty for the policy) and message."""
+        """Return what makes a placement misconfigured: pairs of filter name (empty for the policy) and message."""
         found = [(one.name, one.problem(terms)) for one in self.filters]
         return tuple((plugin, message) for plugin, message in (*found, ("", terms.policy_error)) if message)
 
     def requeue_at(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> int | None:
-        """When a placement with these clusters must be decided again, in microseconds since 1970. None means never."""
+        """Return when a placement with these clusters is due again, in microseconds since 1970; None for never."""
         ends = (one.requeue_at(request, fleet, rows) for one in self.filters if one.timed(request.terms))
         return min((end for end in ends if end is not None), default=None)
 
 
 @lru_cache(maxsize=1024)
-def _found(plugins: Plugins, coordinate: Coordinate, as_upstream: bool) -> ManagedPrioritizer | None:  # noqa: FBT001 - what is cached is called by position
+def _found(plugins: Plugins, coordinate: Coordinate, as_upstream: bool) -> ManagedPrioritizer | None:  # noqa: FBT001 - cached functions are called by position
     for one in plugins.prioritizers:
         if (one.upstream or not as_upstream) and (found := one.answers(coordinate)) is not None:
             return found
@@ -338,5 +338,5 @@ def _found(plugins: Plugins, coordinate: Coordinate, as_upstream: bool) -> Manag
 
 @cache
 def _plugins(filters: tuple[ManagedFilter, ...], prioritizers: tuple[ManagedPrioritizer, ...]) -> Plugins:
-    """Returns one shared object for the same plugins."""
+    """Return one shared object for the same plugins."""
     return Plugins(filters, prioritizers)

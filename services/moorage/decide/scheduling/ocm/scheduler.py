@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import ClassVar, Final
 
 import numpy as np
+from typing_extensions import override
 
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet
 from moorage.decide.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Rows, Scores, Values
@@ -41,17 +42,17 @@ class SetColumn(Column):
 
     aspects: ClassVar[Aspect] = Aspect.LABELS | Aspect.LIFE
 
+    @override
     def empty(self, capacity: int) -> Values:
-        """False."""
         return np.zeros(capacity, dtype=np.bool_)
 
+    @override
     def answer(self, fleet: ColumnSource, row: int) -> bool:
-        """Whether the cluster is in the set."""
         return self.of.has(fleet.at(row).labels)
 
 
 def members(fleet: ManagedFleet, sets: frozenset[ManagedSet]) -> Mask:
-    """The clusters of these sets that a placement may choose."""
+    """Return the clusters of these sets that a placement may choose."""
     found = np.zeros(fleet.capacity, dtype=np.bool_)
     for one in sets:
         found |= fleet.column(SetColumn(one))
@@ -155,7 +156,7 @@ class PlacementScheduler:
         return total, status
 
     def columns(self, terms: PlacementTerms, sets: frozenset[ManagedSet] = frozenset()) -> frozenset[Column]:
-        """The columns on which decisions for the terms depend. Other changes of the clusters change no decision.
+        """Return the columns on which decisions for the terms depend. Other changes of the clusters change no decision.
 
         Decisions of other placements are not included.
         """
@@ -167,7 +168,7 @@ class PlacementScheduler:
         return frozenset(found)
 
     def requeue_at(self, terms: PlacementTerms, decided: Collection[str], now: datetime) -> datetime | None:
-        """When a tolerated time of a selected cluster ends. None means never."""
+        """Return when a tolerated time of a selected cluster ends. None means never."""
         usage = Usage(self._fleet)
         request = PlacementRequest(
             terms, self._fleet.rows_of(decided), usage, usage_has_decided=False, now=now, now_us=microseconds(now)
@@ -176,7 +177,7 @@ class PlacementScheduler:
         return None if found is None else instant(found)
 
     def _requeue_at(self, request: PlacementRequest, shared: Shared, best: Rows) -> datetime | None:
-        """When time alone may change the decision: the result of a filter for a selected cluster, or a score.
+        """Return when time alone may change the decision: the result of a filter for a selected cluster, or a score.
 
         With upstream's behaviour, only the clusters that were selected before count, and scores do not.
         """
@@ -226,7 +227,7 @@ class PlacementScheduler:
         return shared
 
     def _filter(self, shared: Shared, request: PlacementRequest, shown: Mask) -> Rows:
-        """The rows of the clusters that pass every filter. The results of the filters are added to `shared`."""
+        """Return the rows of the clusters that pass every filter. The results of the filters are added to `shared`."""
         fleet, terms = self._fleet, request.terms
         filters = self._plugins.filters
         shared.timed = tuple(one for one in filters if one.timed(terms))
@@ -277,7 +278,7 @@ class PlacementScheduler:
         shared.best = BestClusters(rows, shared.ranks, total, names=len(fleet), reach=reach, weight=weight)
 
     def _chosen(self, terms: PlacementTerms) -> list[Chosen]:
-        """The prioritizers of a placement.
+        """Return the prioritizers of a placement.
 
         Raises:
             MisconfiguredError: the policy is invalid, or it names a prioritizer that does not exist.

@@ -58,7 +58,7 @@ class LabelTerms:
         return cls(tuple(made))
 
     def hold(self, labels: Mapping[str, str]) -> bool:
-        """Whether the selector matches these labels or claims."""
+        """Return whether the selector matches these labels or claims."""
         for key, operator, values in self.requirements:
             there = key in labels
             if operator == IN:

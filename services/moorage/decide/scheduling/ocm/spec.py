@@ -79,14 +79,14 @@ class _Hashed(tuple[_T, ...]):  # noqa: SLOT001 - it keeps its hash beside the t
 
 @lru_cache(maxsize=_REMEMBERED)
 def _tolerations(parts: tuple[tuple[str, str, str, str, int | None], ...]) -> tuple[Toleration, ...]:
-    """Returns one shared object for equal tolerations, so that comparing them is fast."""
+    """Return one shared object for equal tolerations, so that comparing them is fast."""
     names = ("key", "operator", "value", "effect", "toleration_seconds")
     return _Hashed(Toleration(**dict(zip(names, one, strict=True))) for one in parts)
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _key(*parts: Hashable) -> Hashable:
-    """Returns one shared object for equal parts."""
+    """Return one shared object for equal parts."""
     return _Hashed(parts)
 
 
@@ -100,7 +100,7 @@ def _predicates(predicates: Sequence[ClusterPredicate]) -> tuple[tuple[SelectorT
 def _weights(
     policy: PrioritizerPolicy, defaults: Defaults, *, as_upstream: bool
 ) -> tuple[tuple[tuple[Coordinate, int], ...], str]:
-    """The prioritizers and their weights, or the error.
+    """Return the prioritizers and their weights, or the error.
 
     A built-in prioritizer that is listed twice has its last weight. An add-on's score that is listed twice counts
     twice.
@@ -130,7 +130,7 @@ def _weights(
 
 
 def _score_coordinate(config: PrioritizerConfig, *, as_upstream: bool) -> ScoreCoordinate | None:
-    """The source of the score. The deprecated name is used only if there is no coordinate."""
+    """Return the source of the score. The deprecated name is used only if there is no coordinate."""
     if config.score_coordinate is not None or as_upstream or not config.name:
         return config.score_coordinate
     return ScoreCoordinate(type=BUILT_IN, built_in=config.name)

@@ -51,8 +51,8 @@ class SelectorTerms:
         claims = EVERYTHING
         if selector.claim_selector is not None:
             claims = LabelTerms.of(LabelSelector(match_expressions=selector.claim_selector.match_expressions))
-        said = (selector.cel_selector.cel_expressions if selector.cel_selector else None) or ()
-        return cls(labels, claims, tuple(compiled(text, limit_of(len(said))) for text in said))
+        expressions = (selector.cel_selector.cel_expressions if selector.cel_selector else None) or ()
+        return cls(labels, claims, tuple(compiled(text, limit_of(len(expressions))) for text in expressions))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ follows its condition `Available`. So it does for an add-on that is mirrored fro
 the agent of the cluster has set it, by the lease that it sees.
 
 Everything here is computed from records. A restored table may lack a record that was compacted away and whose successor
-has not been read yet. So a missing record leaves a label unchanged; a removal is stated explicitly in `gone`.
+has not been read yet. So a missing record leaves a label unchanged; a removal is stated explicitly in `removed`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LONGEST: Final = timedelta(days=36_500)
 
 
 def lease_grace(seconds: Any) -> timedelta | None:
-    """How long a lease with this duration in seconds is valid, a hundred years at most.
+    """Return how long a lease with this duration in seconds is valid, a hundred years at most.
 
     None if the field is absent, 0 or not a number of seconds. Then the lease states no duration.
     """
@@ -73,7 +73,7 @@ class Version:
     number: int
 
     def newer_than(self, known: Version | None) -> bool:
-        """Whether this record supersedes the known one."""
+        """Return whether this record supersedes the last one."""
         return known is None or known.uid != self.uid or self.number > known.number
 
 
@@ -82,26 +82,26 @@ class AddOnState:
     """An enabled add-on."""
 
     version: Version
-    said: str = ""
+    reported: str = ""
     """The state that the add-on reports itself. Empty if its state follows its lease."""
 
     @classmethod
     def of(cls, declared: ResourceDeclared) -> AddOnState | None:
-        """The add-on that an object enables. None while the object is being deleted."""
+        """Return the add-on that an object enables. None while the object is being deleted."""
         document = declared.object
         if part(document, "metadata").get("deletionTimestamp"):
             return None
         status = part(document, "status")
-        said = _available(status)
+        reported = _available(status)
         if part(status, "healthCheck").get("mode") == _CUSTOMIZED:
-            said = said or UNREACHABLE
+            reported = reported or UNREACHABLE
         elif declared.mirrored is None:
-            said = ""
-        return cls(Version(declared.uid, declared.version), said)
+            reported = ""
+        return cls(Version(declared.uid, declared.version), reported)
 
 
 def _available(status: Mapping[str, Any]) -> str:
-    """The state by the condition `Available`. Empty if there is none."""
+    """Return the state by the condition `Available`. Empty if there is none."""
     conditions = status.get("conditions")
     for condition in conditions if isinstance(conditions, list) else ():
         if isinstance(condition, Mapping) and condition.get("type") == "Available":
@@ -119,7 +119,7 @@ class AddOnLease:
 
     @classmethod
     def of(cls, declared: ResourceDeclared) -> AddOnLease:
-        """The lease of an object. If its `renewTime` is not a time, the lease was never renewed."""
+        """Return the lease of an object. If its `renewTime` is not a time, the lease was never renewed."""
         spec = part(declared.object, "spec")
         grace = lease_grace(spec.get("leaseDurationSeconds")) or DEFAULT_GRACE
         try:
@@ -132,13 +132,13 @@ class AddOnLease:
         return cls(Version(declared.uid, declared.version), expires)
 
     def state(self, now: datetime) -> str:
-        """The state of the add-on by its lease at an instant. At the very instant of expiry, the lease has expired."""
+        """Return the state of the add-on by its lease. At the very instant of expiry, the lease has expired."""
         return AVAILABLE if self.expires is not None and now < self.expires else UNHEALTHY
 
 
 @dataclass(slots=True)
 class AddOns:
-    """What is known of one cluster's add-ons, whether or not the cluster is declared."""
+    """The records of one cluster's add-ons, whether or not the cluster is declared."""
 
     enabled: dict[str, AddOnState] = field(default_factory=dict)
     """By name."""
@@ -147,7 +147,7 @@ class AddOns:
     """By name. May include leases of names that are not (yet) add-ons."""
 
     def put(self, kind: str, name: str, declared: ResourceDeclared | None) -> None:
-        """Apply the record of an add-on or a lease. None removes it. An older record than the known one is ignored."""
+        """Apply the record of an add-on or a lease. None removes it. An older record than the last one is ignored."""
         if kind == LEASE:
             _put(self.leases, name, AddOnLease.of(declared) if declared is not None else None)
         elif declared is None:
@@ -166,14 +166,14 @@ class AddOns:
         return bool(self.enabled or self.leases)
 
     def first_end(self, labels: Mapping[str, str]) -> datetime | None:
-        """When the first lease expires on which one of these labels is based. None if no label is based on a lease."""
+        """Return when the first lease behind one of these labels expires. None if no label rests on a lease."""
         ends = [
             lease.expires
             for name, lease in self.leases.items()
             if lease.expires is not None
             and labels.get(LABEL_PREFIX + name) == AVAILABLE
             and (add_on := self.enabled.get(name)) is not None
-            and not add_on.said
+            and not add_on.reported
         ]
         return min(ends, default=None)
 
@@ -200,7 +200,7 @@ class Labels:
 
 
 def is_available(conditions: Mapping[str, ConditionChanged]) -> bool | None:
-    """Whether a managed cluster is available by its conditions. None if that is not known."""
+    """Return whether a managed cluster is available by its conditions. None if unknown."""
     condition = conditions.get(CLUSTER_AVAILABLE)
     return None if condition is None else condition.status is ConditionStatus.TRUE
 
@@ -211,26 +211,26 @@ def add_on_labels(
     *,
     available: bool | None,
     now: datetime,
-    gone: Collection[Named] = (),
+    removed: Collection[Named] = (),
 ) -> Labels:
-    """The labels of a cluster for its add-ons.
+    """Return the labels of a cluster for its add-ons.
 
     Args:
         before: the previous labels of this cluster. Empty if the previous labels belong to an earlier cluster.
         known: the cluster's add-ons and leases.
-        available: whether the cluster is available. None if that is not known; then existing labels stay unchanged.
+        available: whether the cluster is available. None if unknown; then existing labels stay unchanged.
         now: the present time.
-        gone: (kind, name) of objects that were just removed, or that changed so that their label must be computed
-            again.
+        removed: (kind, name) of objects that were just removed, or that changed so that their label must be computed
+    again.
     """
     found: dict[str, str] = {}
     for name in known.enabled:
-        found[LABEL_PREFIX + name] = _state(name, before, known, available=available, now=now, gone=gone)
+        found[LABEL_PREFIX + name] = _state(name, before, known, available=available, now=now, removed=removed)
     for key, state in before.items():
-        if key not in found and (ADD_ON, key.removeprefix(LABEL_PREFIX)) not in gone:
+        if key not in found and (ADD_ON, key.removeprefix(LABEL_PREFIX)) not in removed:
             found[key] = state
     labels = dict(sorted(found.items()))
-    # While availability is not known, the end of a lease has no effect.
+    # While availability is unknown, the end of a lease has no effect.
     return Labels(labels, known.first_end(labels) if available else None)
 
 
@@ -241,7 +241,7 @@ def _state(
     *,
     available: bool | None,
     now: datetime,
-    gone: Collection[Named],
+    removed: Collection[Named],
 ) -> str:
     was = before.get(LABEL_PREFIX + name, UNREACHABLE)
     if available is None:
@@ -249,15 +249,15 @@ def _state(
     if not available:
         return UNREACHABLE
     add_on, lease = known.enabled[name], known.leases.get(name)
-    if add_on.said:
-        return add_on.said
+    if add_on.reported:
+        return add_on.reported
     if lease is not None:
         return lease.state(now)
-    return UNREACHABLE if (LEASE, name) in gone else was
+    return UNREACHABLE if (LEASE, name) in removed else was
 
 
 def of_managed_cluster(key: str) -> tuple[str, str, str] | None:
-    """The target's key, the kind and the name for the record key of an add-on or lease. None for any other record."""
+    """Return target key, kind and name for the key of an add-on or lease. None for any other record."""
     kind, namespace, name, _ = ResourceKey.parse(key)
     if kind not in OF_MANAGED_CLUSTERS:
         return None

@@ -36,7 +36,7 @@ class ClusterFacts:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The facts of a `Cluster` object. A field with the wrong type counts as absent.
+        """Return the facts of a `Cluster` object. A field with the wrong type counts as absent.
 
         A cluster that has only the older field `spec.zone` is in that one zone, as upstream's webhook writes it.
         """
@@ -58,7 +58,7 @@ def _text(document: Mapping[str, Any], name: str) -> str:
 
 
 def selects(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> bool:
-    """Whether an affinity selects a cluster. An absent affinity and an empty one select every cluster.
+    """Return whether an affinity selects a cluster. An absent affinity and an empty one select every cluster.
 
     All parts are ANDed: the cluster is not excluded, it is among the given names, and labels and fields match. As
     upstream, an empty list of names counts as absent.
@@ -76,7 +76,7 @@ def selects(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> bool:
 
 
 def objections(affinity: ClusterAffinity | None, cluster: ClusterFacts) -> Iterator[str]:
-    """Each part of an affinity that does not select a cluster, as text. Empty exactly if `selects` is true."""
+    """Return each part of an affinity that does not select a cluster, as text. Empty exactly if `selects` is true."""
     if affinity is None:
         return
     if cluster.name in (affinity.exclude or ()):
@@ -116,7 +116,7 @@ def _field_matches(requirement: SelectorRequirement, cluster: ClusterFacts) -> b
 
 
 def _zones_match(requirement: SelectorRequirement, zones: tuple[str, ...]) -> bool:
-    """Whether a requirement on the zones matches. `In` requires at least one zone, and all zones among the values."""
+    """Return whether a requirement on the zones matches. `In` needs a zone, and all zones among the values."""
     values = requirement.values or ()
     if requirement.operator == IN:
         return bool(zones) and all(zone in values for zone in zones)

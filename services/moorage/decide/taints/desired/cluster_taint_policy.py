@@ -56,7 +56,7 @@ class TaintPolicy:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The policy of an object. An annotation that is not a duration counts as absent; admission refuses it.
+        """Return the policy of an object. An annotation that is not a duration counts as absent; admission refuses it.
 
         Raises:
             ValueError: the object is not a ClusterTaintPolicy (pydantic's ValidationError, which names the field).
@@ -86,7 +86,7 @@ class Act:
 
     Attributes:
         policy: the policy.
-        adds: True adds those of `policy.taints` that are missing. False removes those that are there.
+        adds: True adds those of `policy.taints` that are missing. False removes the existing ones.
     """
 
     policy: TaintPolicy
@@ -99,12 +99,12 @@ class Act:
 
 
 def in_order(policies: Iterable[TaintPolicy]) -> tuple[TaintPolicy, ...]:
-    """The policies in their order of evaluation."""
+    """Return the policies in their order of evaluation."""
     return tuple(sorted(policies, key=lambda policy: policy.order))
 
 
 def matches(requirements: Sequence[MatchCondition], statuses: Mapping[str, Sequence[str]]) -> bool:
-    """Whether all requirements match. An empty list never matches.
+    """Return whether all requirements match. An empty list never matches.
 
     Args:
         requirements: the requirements, ANDed. One with an operator other than `In` and `NotIn` never matches.
@@ -126,12 +126,12 @@ def _matches(requirement: MatchCondition, statuses: Sequence[str]) -> bool:
 def acts(
     policies: Sequence[TaintPolicy], cluster: ClusterFacts, statuses: Mapping[str, Sequence[str]]
 ) -> Iterator[Act]:
-    """The actions of the policies on a cluster, in order.
+    """Yield the actions of the policies on a cluster, in order.
 
     Args:
-        policies: the policies in their order, see `in_order`.
+        policies: the policies in the order of `in_order`.
         cluster: the cluster.
-        statuses: see `matches`.
+        statuses: as for `matches`.
     """
     for policy in policies:
         if not selects(policy.affinity, cluster):

@@ -1,15 +1,15 @@
-"""The taints that a target's state requires: from its conditions and its spec. Also those that must wait, and why.
+"""The taints that a target's state requires: from its conditions and its spec. Also the waiting ones, with reasons.
 
 The taint of a condition may have to wait for two things: until the condition has held for some time (flap damping) and,
-if the taint evicts, until the governor grants it (docs/domain.md, "Zones"). When a node goes from not-ready to
-unreachable or back, one taint replaces the other at once and waits for neither. The same applies to a managed cluster
+if the taint evicts, until the governor grants it (docs/domain.md, "Zones"). When a node changes between not-ready and
+unreachable, one taint replaces the other at once and waits for neither. The same applies to a managed cluster
 that is unavailable or unreachable.
 
-A managed cluster whose availability was never reported is unreachable from its declaration on; see docs/domain.md,
-"Managed cluster taints". If a condition is unknown later, nothing changes, because a restored table may lack records
+A managed cluster whose availability was never reported is unreachable from its declaration on (docs/domain.md,
+"Managed cluster taints"). If a condition is unknown later, nothing changes, because a restored table may lack records
 that were compacted away.
 
-Taints that the state may require belong only to the state (see `belongs_to_state`): people and policies cannot add
+Taints that the state may require belong only to the state (`belongs_to_state`): people and policies cannot add
 them.
 
 Flap damping (a hold) is off by default: with a hold of zero, the condition acts at once. A hold counts from the last
@@ -63,12 +63,12 @@ def parse_hold(text: str) -> timedelta | None:
 
 
 def holds_since(condition: ConditionChanged) -> datetime:
-    """Since when a condition has its status, by Moorage's clock. Records without that time have the probe's."""
+    """Return since when a condition has its status, by Moorage's clock. Records without that time have the probe's."""
     return condition.status_since or condition.last_transition_time
 
 
 def hold_end(since: datetime, hold: timedelta) -> datetime | None:
-    """When a state that began at `since` may act. None if it does not have to wait at all."""
+    """Return when a state that began at `since` may act. None if it does not have to wait at all."""
     if hold <= NO_HOLD:
         return None
     try:
@@ -201,12 +201,12 @@ _UNINITIALIZED: Final = _system(
 
 
 def belongs_to_state(document: Mapping[str, Any], key: str, effect: str, value: str) -> bool:
-    """Whether a taint is built in: on this target it depends only on the target's state, not on people and policies.
+    """Return whether a taint is built in: on this target, only the target's state determines it.
 
     This is as in upstream's controllers. Kubernetes and Karmada identify their taints by key and effect, with any
-    value. OCM also considers the value, so a taint with another value belongs to people. The effects of a key that the
-    system does not use belong to people, too. `uninitialized` belongs to the state of a node that is declared with an
-    external cloud provider; the cloud controller removes it, with any effect, once the node is initialised.
+    value. OCM also considers the value, so a taint with another value belongs to people, as do the effects of a key
+    that the system does not use. `uninitialized` belongs to the state of a node that is declared with an external cloud
+    provider; the cloud controller removes it, with any effect, once the node is initialised.
 
     Args:
         document: the target as declared.
@@ -230,7 +230,7 @@ def _external_cloud(document: Mapping[str, Any]) -> bool:
 
 
 def desired_taints(resource: ResourceDeclared, conditions: Mapping[str, ConditionChanged]) -> tuple[DesiredTaint, ...]:
-    """The taints that the declared state and the conditions of a target require now, by the target's dialect.
+    """Return the taints that the declared state and the conditions of a target require now, by the target's dialect.
 
     `DesiredTaints` decides whether each of them may be added yet. Targets of a kind without rules require no taints.
     """
@@ -311,10 +311,10 @@ class DesiredTaints:
             self.active[desired.identity] = desired
 
     def stays(self, record: TaintRecord) -> bool:
-        """Whether a taint of a condition stays for a while although the condition no longer requires it.
+        """Return whether a taint of a condition stays for a while although the condition no longer requires it.
 
-        It stays while the condition is not known, and until the condition has held for long enough. But a taint that
-        was added at the end of its own hold is removed at once if it turns out that its condition had ended before.
+        It stays while the condition is unknown, and until the condition has held for long enough. A taint that was
+        added at the end of its own hold is removed at once if its condition turns out to have ended before.
         """
         row = _ROW_OF.get((self.kind, record.identity))
         if row is None:
@@ -360,19 +360,19 @@ class DesiredTaints:
         self.held[desired.identity] = HeldTaint(key=desired.key, effect=desired.effect, since=since, reason=reason)
 
     def _timed(self, desired: DesiredTaint, end: datetime | None, *, gated: bool) -> DesiredTaint:
-        """The taint with its `timeAdded`. If it waited for the governor, that is the time of the grant."""
+        """Return the taint with its `timeAdded`. If it waited for the governor, that is the time of the grant."""
         if not gated or self.grant is None or desired.identity not in self.was_held:
             return desired
         time = self.grant.granted_time if end is None else max(self.grant.granted_time, end)
         return DesiredTaint(desired.key, desired.effect, desired.value, desired.origin, desired.reason, time)
 
     def _granted(self) -> bool | None:
-        """Whether the governor allows the taint for this incident. None if it has not decided."""
+        """Return whether the governor allows the taint for this incident. None if it has not decided."""
         grant = self.grant
         return grant.granted if grant is not None and grant.incident == self.incident[0] else None
 
     def _taken_back(self) -> bool:
-        """Whether the governor has withdrawn the taint of a target that has recovered."""
+        """Return whether the governor has withdrawn the taint of a target that has recovered."""
         return self.grant is not None and not self.grant.granted
 
     def _swaps(self, row: _Row, desired: DesiredTaint) -> bool:

@@ -26,7 +26,7 @@ _DISRUPTED: Final = frozenset({NOT_READY, UNREACHABLE})
 
 
 def zone_of_target(resource: ResourceDeclared) -> str:
-    """The zone of a declared target, `region/zone`. Empty for kinds without zones.
+    """Return the zone of a declared target, `region/zone`. Empty for kinds without zones.
 
     Each cluster that is mirrored under a name has its own zones; its name and a colon precede them.
     """
@@ -57,15 +57,15 @@ def incident_of(
     generation: int,
     now: datetime,
 ) -> tuple[int, datetime | None]:
-    """The incident of a target and when it began. 0 and None while the target is ready, or if it is not a node.
+    """Return a target's incident and its begin. 0 and None while the target is ready, or if it is not a node.
 
     Args:
         kind: the target's kind.
         conditions: the target's own conditions.
-        before: the target's previous taints, if they belong to the same target. A condition that is not known leaves
-            the incident unchanged, because a restored table may lack records that were compacted away.
+        before: the target's previous taints, if they belong to the same target. An unknown condition leaves the
+    incident unchanged, because a restored table may lack records that were compacted away.
         generation: the generation of the record that is being made. It becomes the number of an incident that begins
-            now.
+    now.
         now: the start time of an incident that begins now.
     """
     if kind != TargetKind.NODE.value:
@@ -80,7 +80,7 @@ def incident_of(
 
 
 def carries_for_incident(event: TargetTainted) -> bool:
-    """Whether a node has a `NoExecute` taint because it is not ready, during an incident."""
+    """Return whether a node has a `NoExecute` taint because it is not ready, during an incident."""
     return event.incident > 0 and any(
         record.effect == TaintEffect.NO_EXECUTE.value
         and record.key in _DISRUPTED
@@ -90,7 +90,7 @@ def carries_for_incident(event: TargetTainted) -> bool:
 
 
 def member_of(event: TargetTainted, now: datetime, correlation: str = "", *, hold: timedelta = NO_HOLD) -> ZoneMembered:
-    """The zone member record of a node, made from its taints.
+    """Return the zone member record of a node, made from its taints.
 
     Args:
         event: the node's taints.
@@ -115,7 +115,7 @@ def member_of(event: TargetTainted, now: datetime, correlation: str = "", *, hol
 
 
 def zone_sees_change(before: TargetTainted | None, after: TargetTainted) -> bool:
-    """Whether a change of a node must be reported to the governor."""
+    """Return whether a change of a node must be reported to the governor."""
     return (
         before is None
         or (before.target_uid, before.zone, before.incident) != (after.target_uid, after.zone, after.incident)

@@ -29,7 +29,7 @@ BUILT_IN: Final = (UNAVAILABLE, UNREACHABLE)
 
 
 def built_in_taint(available: str | None) -> Taint | None:
-    """The built-in taint for a status of the condition `AVAILABLE`, without `timeAdded`.
+    """Return the built-in taint for a status of the condition `AVAILABLE`, without `timeAdded`.
 
     Args:
         available: `True`, `False` or `Unknown`. None if the cluster does not have the condition.
@@ -65,13 +65,13 @@ def with_built_in(taints: Sequence[Taint], available: str | None, *, by_identity
     """Add the built-in taint for this status to a cluster, and remove the other one.
 
     Only a taint without value and with the effect NoSelect is removed. A person's taint with the same key but another
-    value or effect stays. Any status other than the three known ones changes nothing.
+    value or effect stays. Any other status changes nothing.
 
     Args:
         taints: the cluster's present taints.
         available: the status of the condition `AVAILABLE`. None if there is none.
         by_identity: whether a taint with the same key and effect counts as the built-in one, whatever its value. If
-            not, the value must be the same too, and the cluster may have both taints, as with OCM's controller.
+    not, the value must also be the same, and the cluster may have both taints, as with OCM's controller.
     """
     if available not in {None, "True", "False", "Unknown"}:
         return BuiltInUpdate(tuple(taints), None, ())

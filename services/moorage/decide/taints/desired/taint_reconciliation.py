@@ -60,11 +60,11 @@ class TaintList:
     policies: dict[Identity, str] = field(default_factory=dict)
 
     def of_state(self, key: str, effect: str, value: str) -> bool:
-        """Whether a taint depends on the target's state alone."""
+        """Return whether a taint depends on the target's state alone."""
         return belongs_to_state(self.document, key, effect, value)
 
     def add(self, key: str, effect: str, value: str, time: datetime, origin: TaintOrigin) -> None:
-        """Add a taint that is not there yet, at the end."""
+        """Add a missing taint at the end."""
         origins = (origin,)
         self.taints[(key, effect)] = TaintRecord(
             key=key,
@@ -127,7 +127,7 @@ class TaintList:
                 parts.append(f"declared by {edit.actor}" if edit is not None and edit.actor else "declared")
             elif origin is TaintOrigin.POLICY:
                 name = self.policies.get(identity)
-                old = next((said for said in before.split("; ") if said.startswith(BY_POLICY)), "")
+                old = next((reason for reason in before.split("; ") if reason.startswith(BY_POLICY)), "")
                 parts.append(f"{BY_POLICY}{name}" if name is not None else old)
             elif (wanted := self.desired.active.get(identity)) is not None:
                 parts.append(wanted.reason)
@@ -152,7 +152,7 @@ def work_in_edit(taint_list: TaintList, edit: TaintWish) -> None:
 
 
 def follow_state(taint_list: TaintList, now: datetime) -> None:
-    """Remove taints that follow from a state that is over, then add the required ones that are missing."""
+    """Remove taints of a former state, then add the required ones that are missing."""
     desired = taint_list.desired
     for record in list(taint_list.taints.values()):
         if taint_list.of_state(record.key, record.effect, record.value):
@@ -255,7 +255,7 @@ class _Policies:
         taint_list.taints = kept | taint_list.taints | kept
 
     def _end(self, act: Act, conditions: Mapping[str, ConditionChanged]) -> datetime | None:
-        """When the conditions of an action will have held for long enough. None if they have, or do not need to."""
+        """Return when the conditions of an action will have held long enough. None if they have, or need not."""
         own = act.policy.add_hold if act.adds else act.policy.remove_hold
         general = self.rules.holds.add if act.adds else self.rules.holds.remove
         hold = general if own is None else own
@@ -279,7 +279,7 @@ class _Policies:
                 )
 
     def _moves(self, act: Act, taint: Taint) -> bool:
-        """Whether an action would change a taint."""
+        """Return whether an action would change a taint."""
         record = self.taint_list.taints.get(taint.identity)
         if act.adds:
             may = self._allowed(taint.effect) and not self.taint_list.of_state(taint.key, taint.effect, taint.value)
@@ -341,7 +341,7 @@ def _work_out(
 
 
 def _waits(desired: DesiredTaints, merged: _Policies | None) -> tuple[tuple[HeldTaint, ...], datetime | None, bool]:
-    """The taints that wait, until when, and whether policies act at that time."""
+    """Return the taints that wait, until when, and whether policies act at that time."""
     if merged is None:
         held, due, of_policy = desired.held, desired.due, False
     else:
@@ -364,12 +364,12 @@ def reconcile_taints(
     policies: Sequence[TaintPolicy] = (),
     evaluate: bool = False,
     addons: AddOns | None = None,
-    gone: Collection[Named] = (),
+    removed: Collection[Named] = (),
 ) -> ReconciledTaints:
-    """The taints of a target after an event, or after the end of a wait.
+    """Return the taints of a target after an event, or after the end of a wait.
 
-    From the first decision on, a declared target always has a set of taints, even if it is empty. So a reader that
-    finds no set knows that no decision has been made yet.
+    From the first decision on, a declared target always has a set of taints, even if it is empty. So a missing
+    set means that no decision has been made yet.
 
     Taint edits above `wishes_applied` are applied first, in the order of their generations. Applying them counts as a
     change, because it is recorded once. Then the taints that derive from the target's state are updated, then policies
@@ -380,15 +380,15 @@ def reconcile_taints(
             another uid) do not count, but its generation is continued.
         resource: the target as declared, with its taint edits.
         conditions: the target's conditions by type. Conditions of an earlier target of that name are ignored.
-        now: the time of the event. This time becomes `timeAdded` of the taints that state and policies add, or the time
-            at which the last of the conditions began, if that is later.
-        report_time: when the report behind the event was made, if there is one.
+        now: the time of the event. It becomes `timeAdded` of the taints that state and policies add, unless the last of
+            the conditions began later.
+        report_time: when the report behind the event was made, if any.
         grant: the governor's latest decision on this target. Without one, taints that evict stay and none is added.
         rules: the settings.
         policies: the policies in their order.
         evaluate: whether policies are evaluated now. If not, only their waiting actions are determined.
-        addons: for a managed cluster, its known add-ons. If None, the labels stay unchanged.
-        gone: see `add_on_labels`.
+        addons: for a managed cluster, its add-ons. If None, the labels stay unchanged.
+        removed: as for `add_on_labels`.
     """
     known = current if current is not None and current.target_uid == resource.uid else None
     generation = (current.generation if current is not None else 0) + 1
@@ -401,7 +401,7 @@ def reconcile_taints(
     due, labels = settles_at, Labels(known.labels if known is not None else {})
     if addons is not None and resource.kind == TargetKind.MANAGED_CLUSTER.value:
         available = is_available(desired.conditions)
-        labels = add_on_labels(labels.labels, addons, available=available, now=desired.now, gone=gone)
+        labels = add_on_labels(labels.labels, addons, available=available, now=desired.now, removed=removed)
         due = _first(due, labels.due)
     incident, since = desired.incident
     after: dict[str, Any] = {
@@ -436,7 +436,7 @@ def _desired(
     grant: NoExecuteGranted | None,
     holds: Holds,
 ) -> DesiredTaints:
-    """The taints that a target's state requires. Conditions and grants of an earlier target of its name are ignored."""
+    """Return the taints that a target's state requires, ignoring records of an earlier target of its name."""
     uid = resource.uid
     own = {name: condition for name, condition in conditions.items() if condition.target_uid in {"", uid} or not uid}
     # A target may be read after later records of its conditions. The taints of these conditions cannot be older.
@@ -462,15 +462,15 @@ def next_taints(
     now: datetime,
     report_time: datetime | None = None,
 ) -> TargetTainted | None:
-    """The taints of a target by its taint edits and state alone, as far as they are known without the governor.
+    """Return the taints of a target by its taint edits and state alone, without the governor.
 
-    Taints of policies stay, and there is no flap damping. See `reconcile_taints`. None if nothing changes.
+    Taints of policies stay, and there is no flap damping, unlike in `reconcile_taints`. None if nothing changes.
     """
     return reconcile_taints(current, resource, conditions, now, report_time).event
 
 
 class KnownTaints(Protocol):
-    """What must be known of the last record of a target's taints to tell whether another one is newer."""
+    """The fields of a target's last taints that show whether another record is newer."""
 
     @property
     def target_uid(self) -> str:
@@ -482,5 +482,5 @@ class KnownTaints(Protocol):
 
 
 def newer_taints(event: KnownTaints, known: KnownTaints | None) -> bool:
-    """Whether a set of taints supersedes the known one."""
+    """Return whether a set of taints supersedes the last one."""
     return known is None or known.target_uid != event.target_uid or event.generation > known.generation

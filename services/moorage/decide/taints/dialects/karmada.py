@@ -1,6 +1,6 @@
-"""The Karmada dialect: what each effect does, and the taints that the system maintains on clusters.
+"""The Karmada dialect: the meaning of each effect, and the taints that the system maintains on clusters.
 
-See docs/domain.md, "Cluster taints".
+The rules are in docs/domain.md, "Cluster taints".
 """
 
 from __future__ import annotations

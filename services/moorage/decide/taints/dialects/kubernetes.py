@@ -1,6 +1,6 @@
-"""The Kubernetes dialect: what each effect does, and which conditions become which taints.
+"""The Kubernetes dialect: the meaning of each effect, and the taints of conditions.
 
-See docs/domain.md, "Node taints".
+The rules are in docs/domain.md, "Node taints".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from moorage_schemas.taint import Taint, TaintEffect
 
 
 class EffectRules(Protocol):
-    """What a dialect defines about effects. `KUBERNETES` is one implementation; each other system has its own."""
+    """The effects of a dialect. `KUBERNETES` is one implementation; each other system has its own."""
 
     @property
     def name(self) -> str:
@@ -46,12 +46,12 @@ class EffectRules(Protocol):
 
     @property
     def evicting(self) -> frozenset[str]:
-        """Effects that evict running work if untolerated, or when the tolerated time is over."""
+        """Effects that evict running work if untolerated, or when the tolerated time has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """The effects of one dialect and what each does; see `EffectRules`."""
+    """The effects of one dialect and their meaning, as `EffectRules`."""
 
     name: str
     effects: tuple[str, ...]
@@ -88,15 +88,15 @@ class ConditionTaint:
     opposite: str = ""
 
     def taints(self) -> tuple[Taint, ...]:
-        """The taints of this row, without `timeAdded`."""
+        """Return the taints of this row, without `timeAdded`."""
         return tuple(Taint(key=self.key, effect=effect) for effect in self.effects)
 
 
 def is_out_of_service(keys: Iterable[str]) -> bool:
-    """Whether somebody has said that nothing runs on a node any more, and the node is not ready, as far as is known.
+    """Return whether a node that is not ready has been declared out of service: nothing runs there.
 
-    As in Kubernetes' garbage collection of pods, the effect of the taint does not matter, and on a node that is ready
-    the taint says nothing: what runs there is stopped like anything else.
+    As in Kubernetes' garbage collection of pods, the effect of the taint does not matter. On a ready node the taint has
+    no meaning: its work is stopped as usual.
 
     Args:
         keys: the keys of the node's taints.
@@ -138,7 +138,7 @@ SYSTEM_KEYS: Final = frozenset({row.key for row in CONDITION_TAINTS} | {UNSCHEDU
 
 
 def condition_taints(conditions: Mapping[str, str], *, unschedulable: bool = False) -> tuple[Taint, ...]:
-    """The taints that a node's state requires, without `timeAdded`.
+    """Return the taints that a node's state requires, without `timeAdded`.
 
     Args:
         conditions: the status (`True`, `False`, `Unknown`) by condition type. Types without a rule add nothing.

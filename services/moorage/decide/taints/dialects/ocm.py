@@ -1,4 +1,4 @@
-"""The OCM dialect: what each effect does (docs/domain.md, "Taints and effects")."""
+"""The OCM dialect: the meaning of each effect (docs/domain.md, "Taints and effects")."""
 
 from __future__ import annotations
 

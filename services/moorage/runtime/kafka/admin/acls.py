@@ -1,4 +1,4 @@
-"""Kafka's access control lists: what a principal may do with a topic, a group, a transactional id or the cluster.
+"""Kafka's access control lists: the operations of a principal on topics, groups, transactional ids and the cluster.
 
 aiokafka 0.14 has the requests, but its client for administration has no methods for them. One request carries all
 entries, where Kafka's own tool starts a Java program for each principal and resource.
@@ -30,7 +30,7 @@ _POLL: Final = 0.03
 
 
 class AclOperation(IntEnum):
-    """What may be done, by Kafka's numbers. Read and Write include Describe."""
+    """The operations, by Kafka's numbers. Read and Write include Describe."""
 
     READ = 3
     WRITE = 4
@@ -50,7 +50,7 @@ class AclOperation(IntEnum):
 
 
 class AclResource(IntEnum):
-    """What it may be done with, by Kafka's numbers."""
+    """The kinds of resources, by Kafka's numbers."""
 
     TOPIC = 2
     GROUP = 3
@@ -124,7 +124,7 @@ def _fields(entry: AclEntry) -> tuple[Any, ...]:
 
 
 async def listed(settings: Settings, principals: Collection[str]) -> set[AclEntry]:
-    """Return what these principals are allowed from any host. Entries that deny, or for one host, are left out.
+    """Return the permissions of these principals from any host. Entries that deny, or for one host, are left out.
 
     Raises:
         KafkaError: Kafka does not answer, or refuses.
@@ -135,7 +135,7 @@ async def listed(settings: Settings, principals: Collection[str]) -> set[AclEntr
 
 
 async def _listed(admin: AIOKafkaAdminClient, principals: Collection[str]) -> set[AclEntry]:
-    answer = await _ask(admin, DescribeAclsRequest(_ANY, None, _ANY, None, None, _ANY, _ANY))
+    answer = await _send(admin, DescribeAclsRequest(_ANY, None, _ANY, None, None, _ANY, _ANY))
     _check(answer.error_code, answer.error_message)
     found = set()
     for kind, name, pattern, entries in answer.resources:
@@ -146,7 +146,7 @@ async def _listed(admin: AIOKafkaAdminClient, principals: Collection[str]) -> se
 
 
 def _known(principal: str, kind: int, name: str, pattern: int, operation: int) -> set[AclEntry]:
-    """Return an entry, or nothing if its operation is one that Moorage gives nobody, such as `All`."""
+    """Return an entry, or nothing if Moorage grants its operation to no principal, such as `All`."""
     try:
         return {AclEntry(principal, AclResource(kind), name, AclPattern(pattern), AclOperation(operation))}
     except ValueError:
@@ -154,22 +154,22 @@ def _known(principal: str, kind: int, name: str, pattern: int, operation: int) -
 
 
 async def created(settings: Settings, entries: Collection[AclEntry]) -> None:
-    """Allow something. What is allowed already stays. Returns when a broker goes by it.
+    """Grant permissions. Existing ones stay. Returns when a broker applies them.
 
     Raises:
         KafkaError: Kafka does not answer, or refuses.
-        TimeoutError: the broker has not learnt of it in time.
+        TimeoutError: the broker has not applied them in time.
         RuntimeFailure: the brokers have no authorizer.
     """
     if not entries:
         return
     async with clients.administration(settings) as admin:
-        answer = await _ask(admin, _CreateAcls(entries))
+        answer = await _send(admin, _CreateAcls(entries))
         for code, why in answer.creation_responses:
             _check(code, why)
         wanted, principals = set(entries), {entry.principal for entry in entries}
         async with asyncio.timeout(_KNOWN_WITHIN):
-            while not wanted <= await _listed(admin, principals):  # noqa: ASYNC110 - a broker is asked, and tells no event
+            while not wanted <= await _listed(admin, principals):  # noqa: ASYNC110 - a broker reports no event
                 await asyncio.sleep(_POLL)
 
 
@@ -183,19 +183,19 @@ async def deleted(settings: Settings, entries: Collection[AclEntry]) -> None:
     if not entries:
         return
     async with clients.administration(settings) as admin:
-        answer = await _ask(admin, _DeleteAcls(entries))
+        answer = await _send(admin, _DeleteAcls(entries))
     for code, why, _ in answer.filter_responses:
         _check(code, why)
 
 
-async def _ask(admin: AIOKafkaAdminClient, request: Any) -> Any:
+async def _send(admin: AIOKafkaAdminClient, request: Any) -> Any:
     return await admin._send_to_controller(request)  # noqa: SLF001 - aiokafka has no public method for these requests
 
 
 def _check(code: int, why: str | None) -> None:
     if code == _NO_AUTHORIZER:
         raise RuntimeFailure(
-            "the brokers have no authorizer, so that everybody may do everything: set authorizer.class.name to "
+            "the brokers have no authorizer, so that every client may do everything: set authorizer.class.name to "
             "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
         )
     if code:

@@ -15,10 +15,10 @@ from moorage.runtime.settings.process_settings import Settings
 log = structlog.get_logger(__name__)
 
 KAFKAS_LEAST_MS: Final = 6000
-"""Kafka's default of `group.min.session.timeout.ms`. It is assumed of a broker that does not tell its own."""
+"""Kafka's default of `group.min.session.timeout.ms`, for brokers that do not report theirs."""
 
 KAFKAS_KEPT_MS: Final = 7 * 24 * 3600 * 1000
-"""Kafka's default of `transactional.id.expiration.ms`. It is assumed of a broker that does not tell its own."""
+"""Kafka's default of `transactional.id.expiration.ms`, for brokers that do not report theirs."""
 
 _LEAST: Final = "group.min.session.timeout.ms"
 _KEPT: Final = "transactional.id.expiration.ms"
@@ -53,7 +53,7 @@ def session_timeout(settings: Settings, times: BrokerTimes) -> int:
 
 
 async def broker_times(settings: Settings) -> BrokerTimes:
-    """Return the times of the brokers, or Kafka's defaults where they do not tell.
+    """Return the times of the brokers, or Kafka's defaults where they report none.
 
     Raises:
         KafkaError: Kafka does not answer.

@@ -17,6 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import for_code
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactBytes, CompactString, Int8, Int16, Int32, Schema, TaggedFields
+from typing_extensions import override
 
 _TEXT: Final = CompactString("utf-8")
 _SHA_512: Final = 2
@@ -74,8 +75,8 @@ class SetScramUsers(Request[_AlterScram]):  # type: ignore[misc]  # as above
     def __init__(self, users: Mapping[str, tuple[int, bytes, bytes]]) -> None:
         self._users = users
 
+    @override
     def build(self, request_struct_class: type[_AlterScram]) -> Any:
-        """Return the request."""
         upsertions: list[Any] = [(name, _SHA_512, *secret, {}) for name, secret in self._users.items()]
         return request_struct_class([], upsertions, {})
 
@@ -122,12 +123,12 @@ class _DescribeScram(RequestStruct):  # type: ignore[misc]  # as above
 
 
 class DescribeScramUsers(Request[_DescribeScram]):  # type: ignore[misc]  # as above
-    """Asks for all users that have a password."""
+    """A request for all users that have a password."""
 
     API_KEY: ClassVar[int] = 50
 
+    @override
     def build(self, request_struct_class: type[_DescribeScram]) -> Any:
-        """Return the request."""
         return request_struct_class(None, {})
 
 
@@ -140,17 +141,17 @@ _POLL: Final = 0.03
 
 
 async def set_passwords(admin: AIOKafkaAdminClient, passwords: Mapping[str, str]) -> None:
-    """Give users their passwords. Those that they had no longer count. Returns when a broker knows them.
+    """Set the passwords of users. Former ones no longer count. Returns when a broker has stored them.
 
     Args:
-        admin: a connected client of somebody who may alter the cluster.
+        admin: a connected client that may alter the cluster.
         passwords: the passwords, by user.
 
     Raises:
         KafkaError: Kafka does not answer, or refuses.
-        TimeoutError: the broker has not learnt of them in time.
+        TimeoutError: the broker has not stored them in time.
     """
-    # The number tells the broker's answers apart: it has learnt of these passwords when it names it.
+    # The number identifies the broker's answer: it has stored these passwords when it returns this number.
     iterations = _ITERATIONS + secrets.randbelow(_ITERATIONS)
     made = {user: scram(password, iterations) for user, password in passwords.items()}
     # aiokafka's own method for a request to any broker, which passes it on; it has no public one.
@@ -166,6 +167,6 @@ async def set_passwords(admin: AIOKafkaAdminClient, passwords: Mapping[str, str]
 
 
 def scram(password: str, iterations: int) -> tuple[int, bytes, bytes]:
-    """Return what a broker stores of a password (RFC 5802): iterations, salt and salted password."""
+    """Return the stored form of a password (RFC 5802): iterations, salt and salted password."""
     salt = secrets.token_bytes(24)
     return iterations, salt, hashlib.pbkdf2_hmac("sha512", password.encode(), salt, iterations)

@@ -1,9 +1,9 @@
-"""Compares the settings of existing topics with the table, and brings them to it.
+"""Compares the settings of existing topics with the table, and sets missing ones.
 
-A setting that has no value on the topic itself is set by every process when it starts. A value that is there is never
-changed by a process: it may be an operator's choice, or from an earlier version of the table. `moorage topics make`
-shows such values, and changes them with `--overwrite`. So an operator overrides the table by setting a value on the
-topic, and no process changes it back. Settings that the table does not have are never touched.
+A setting without a value on the topic itself is set by every process when it starts. An existing value is never changed
+by a process: it may be an operator's choice, or from an earlier version of the table. `moorage topics make` shows such
+values, and changes them with `--overwrite`. So an operator overrides the table by setting a value on the topic.
+Settings that the table does not have are never touched.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Array, Boolean, Int8, Int16, Int32, Schema, String
+from typing_extensions import override
 
 from moorage.runtime.kafka.admin.topics_admin import try_on
 from moorage.runtime.kafka.clients import clients
@@ -73,8 +74,8 @@ class SetTopicConfigs(Request[_IncrementalAlterConfigs]):  # type: ignore[misc] 
     def __init__(self, wanted: Mapping[str, Mapping[str, str]]) -> None:
         self._wanted = wanted
 
+    @override
     def build(self, request_struct_class: type[_IncrementalAlterConfigs]) -> _IncrementalAlterConfigs:
-        """Return the request."""
         resources = [
             (_TOPIC, topic, [(name, _SET, value) for name, value in values.items()])
             for topic, values in self._wanted.items()
@@ -89,7 +90,7 @@ def refusals(answer: Any) -> Sequence[tuple[str, int, str]]:
 
 log = structlog.get_logger(__name__)
 
-_ASKING: Final = 30.0
+_ANSWER_SECONDS: Final = 30.0
 """Seconds for which requests are repeated while brokers come and go."""
 
 _ON_THE_TOPIC: Final = 1
@@ -145,10 +146,10 @@ async def change(settings: Settings, wanted: Iterable[SettingDifference]) -> Non
 
 
 async def add_missing(settings: Settings, topics: Sequence[Topic] = TOPICS) -> None:
-    """Set what nobody has set on the topics. Log what differs otherwise.
+    """Set the settings that have no value on the topics. Log all other differences.
 
-    A process works with other settings, too, so this never fails: an answer that does not come, and a change that the
-    broker refuses, for example because this process has no permission, are logged.
+    A process also works with other settings, so this never fails. A missing answer, or a change that the broker
+    refuses, for example for lack of permission, is logged.
     """
     try:
         admin = clients.admin_client(settings)
@@ -178,8 +179,12 @@ async def _differences(
     admin: AIOKafkaAdminClient, settings: Settings, topics: Sequence[Topic]
 ) -> list[SettingDifference]:
     wanted = {topic.name(settings.topic_prefix): topic.config() for topic in topics}
-    asked = [ConfigResource(ConfigResourceType.TOPIC, name, dict.fromkeys(config)) for name, config in wanted.items()]
-    answers = await try_on(lambda: admin.describe_configs(asked), deadline=asyncio.get_running_loop().time() + _ASKING)
+    requested = [
+        ConfigResource(ConfigResourceType.TOPIC, name, dict.fromkeys(config)) for name, config in wanted.items()
+    ]
+    answers = await try_on(
+        lambda: admin.describe_configs(requested), deadline=asyncio.get_running_loop().time() + _ANSWER_SECONDS
+    )
     present: dict[str, dict[str, tuple[str, bool]]] = {}
     for code, _, _, name, entries in (one for answer in answers for one in answer.resources):
         if not code:  # otherwise the topic does not exist
@@ -201,7 +206,7 @@ async def _change(admin: AIOKafkaAdminClient, wanted: Iterable[SettingDifference
     if not values:
         return []
 
-    async def ask() -> Any:
+    async def update() -> Any:
         # aiokafka's own method for a request to any broker, which passes it on; it has no public one.
         answer = await admin._send_to_controller(SetTopicConfigs(values))  # noqa: SLF001 - as above
         for name, code, why in refusals(answer):
@@ -209,5 +214,5 @@ async def _change(admin: AIOKafkaAdminClient, wanted: Iterable[SettingDifference
                 raise for_code(code)(f"the settings of {name} could not be changed now: {why}")
         return answer
 
-    answer = await try_on(ask, deadline=asyncio.get_running_loop().time() + _ASKING)
+    answer = await try_on(update, deadline=asyncio.get_running_loop().time() + _ANSWER_SECONDS)
     return [(name, f"{for_code(code).__name__}: {why}") for name, code, why in refusals(answer)]

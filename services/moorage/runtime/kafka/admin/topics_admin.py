@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-_READY_TIMEOUT = 60.0  # seconds until the leaders of new partitions must be known
+_READY_TIMEOUT = 60.0  # seconds until the leaders of new partitions must be reported
 _TRY_AGAIN = 0.2  # seconds between attempts
 _ALREADY_EXISTS = TopicAlreadyExistsError.errno
 _UNKNOWN_TOPIC = 3
@@ -50,11 +50,11 @@ async def ensure_topics(settings: Settings, topics: Sequence[Topic] = TOPICS) ->
     return counts
 
 
-async def try_on(ask: Callable[[], Awaitable[T]], *, deadline: float) -> T:
-    """Return the result of an administrative request, repeated while it fails because brokers come and go.
+async def try_on(call: Callable[[], Awaitable[T]], *, deadline: float) -> T:
+    """Return the result of an administrative request, repeated while brokers restart.
 
     Args:
-        ask: makes the request; it may be called several times.
+        call: makes the request; it may be called several times.
         deadline: the time of the event loop's clock after which an error is final.
 
     Raises:
@@ -63,7 +63,7 @@ async def try_on(ask: Callable[[], Awaitable[T]], *, deadline: float) -> T:
     """
     while True:
         try:
-            return await ask()
+            return await call()
         except (KafkaError, OSError) as error:
             passes = isinstance(error, OSError) or error.retriable
             if not passes or asyncio.get_running_loop().time() >= deadline:
@@ -132,7 +132,7 @@ async def _default_copies(admin: AIOKafkaAdminClient) -> int:
 
 
 async def broker_settings(admin: AIOKafkaAdminClient, *names: str) -> dict[str, str]:
-    """Return the values of settings of the brokers. Those that they do not tell are left out.
+    """Return the values of settings of the brokers. Those that they do not report are left out.
 
     Raises:
         KafkaError: Kafka does not answer, or refuses.

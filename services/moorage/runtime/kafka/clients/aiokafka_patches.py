@@ -1,29 +1,28 @@
-"""All changes of aiokafka's inside. It creates its connections, clients and records itself, so its classes are changed.
+"""All patches of aiokafka. It creates its connections, clients and records itself, so its classes are changed.
 
 Each wraps one function of aiokafka, and marks the wrapper with its name. `apply_patches` applies those that are not
 applied yet, always in the order of `PATCHES`. They fit one version of aiokafka, and any other is refused.
 
 Closed connections: asyncio drops what is written to a closed transport. uvloop raises `RuntimeError`, which aiokafka
-does not expect (its issue 1038). When this happens in the task that keeps a client's metadata up to date, the task ends
-without notice. From then on, everything that waits for metadata waits forever. So such a write raises aiokafka's error
-of a broken connection instead, and closes the connection.
+does not expect (its issue 1038). In the task that keeps a client's metadata up to date, this ends the task without
+notice. From then on, everything that waits for metadata waits forever. So such a write raises aiokafka's error of a
+broken connection instead, and closes the connection.
 
 Used topics: a client that has used no topic yet requests the metadata of all topics of the cluster, once in
-`metadata_max_age_ms`. It then knows each topic that it comes to use, so it never names one, and requests all of them
-for as long as it lives. With 21 topics of 24 partitions this takes about half a megabyte in each client, and a service
-has a producer for each partition, most of which are idle in some services. So such a client requests the metadata of
-the brokers alone. A topic is requested when it is first used: written to, subscribed, assigned, or asked about.
-Subscriptions by pattern, which need all topics, do not work any more; Moorage has none. `fetch_all_metadata` still
-requests all.
+`metadata_max_age_ms`. It then has each topic that it begins to use, so it never names one, and requests all of them
+for its whole life. With 21 topics of 24 partitions this takes about half a megabyte in each client. A service has a
+producer for each partition, most of which are idle in some services. So such a client requests the metadata of the
+brokers alone. A topic is requested when it is first used: written to, subscribed, assigned, or queried. Subscriptions
+by pattern, which need all topics, no longer work; Moorage has none. `fetch_all_metadata` still requests all.
 
-Light records: a dataclass with eleven fields is made of each record, which takes a third of the time of reading it, and
-keeps half a kilobyte for each one that waits. Consumers with `light` as their `value_deserializer` return
+Light records: aiokafka makes a dataclass with eleven fields of each record. This takes a third of the reading time, and
+half a kilobyte for each waiting record. Consumers with `light` as their `value_deserializer` return
 `LightRecord`s.
 
 Late passwords: a password is taken as text, once for the life of a client. A `Password` is read when a connection
 authenticates.
 
-Refusals: what Kafka refuses is hidden by other errors, or by none. It is noted in `REFUSALS`.
+Refusals: Kafka's refusals are hidden by other errors, or by none. They are noted in `REFUSALS`.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Patch(NamedTuple):
 
     function: str
     wrap: Callable[[_Function], _Function]
-    """Returns what is called instead of the function that it gets."""
+    """Returns the replacement of a function."""
 
     @property
     def is_applied(self) -> bool:
@@ -75,7 +74,7 @@ class Patch(NamedTuple):
         if self.is_applied:
             return
         present = getattr(self.place, self.function)
-        made = functools.update_wrapper(self.wrap(present), present)  # takes over the marks, too
+        made = functools.update_wrapper(self.wrap(present), present)  # takes over the marks as well
         setattr(made, _MARKS, (*getattr(present, _MARKS, ()), self.name))
         setattr(self.place, self.function, made)
 

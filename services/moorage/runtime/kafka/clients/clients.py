@@ -50,7 +50,7 @@ def group_consumer(
         group: the name of the group.
         client_id: the name of the client.
         assignor: the member's part in the division of partitions.
-        session_timeout_ms: see `session.session_timeout`.
+        session_timeout_ms: the result of `broker_times.session_timeout`.
     """
     return AIOKafkaConsumer(
         **_common(settings, client_id),
@@ -69,7 +69,7 @@ def group_consumer(
 
 
 def rejoin(consumer: AIOKafkaConsumer) -> None:
-    """Let a member of a group join it again, to report what has changed. The partitions are divided again."""
+    """Let a member of a group join it again, to report its changes. The partitions are divided again."""
     consumer._coordinator.request_rejoin()  # noqa: SLF001 - aiokafka has no public way
 
 
@@ -139,7 +139,7 @@ def _common(settings: Settings, client_id: str) -> dict[str, Any]:
         "client_id": client_id,
         **security(settings),
         "request_timeout_ms": _REQUEST_TIMEOUT_MS,
-        # New leaders and brokers are found through errors. This only limits how long another change goes unnoticed.
+        # Errors reveal new leaders and brokers. This only limits how long another change goes unnoticed.
         "metadata_max_age_ms": 60_000,
     }
 
@@ -152,9 +152,9 @@ def topic_names(topics: Sequence[Any], prefix: str) -> list[str]:
 def whole_partitions(tps: Iterable[TopicPartition], topics: Iterable[str]) -> set[int]:
     """Return the partitions of which every topic is assigned.
 
-    While a member of a version with other sources is still in the group, each topic is divided among the members that
-    read it, so the assignments of the topics do not line up. A partition belongs to the member that has all of its
-    topics. A source that only one member reads waits until that member has the whole partition.
+    While a member of a version with other sources is in the group, each topic is divided among the members that read
+    it. Then the assignments of the topics do not line up. A partition belongs to the member that has all of its topics.
+    A source that only one member reads waits until that member has the whole partition.
     """
     given, wanted = set(tps), list(topics)
     return {tp.partition for tp in given if all(TopicPartition(topic, tp.partition) in given for topic in wanted)}

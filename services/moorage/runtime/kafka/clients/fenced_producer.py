@@ -24,7 +24,7 @@ from moorage.runtime.wire.codec import Outgoing
 
 log = structlog.get_logger(__name__)
 
-_START_TIMEOUT = 30.0  # seconds; the broker ends an earlier owner's open transaction in that time
+_START_TIMEOUT = 30.0  # seconds; the broker ends an earlier task's open transaction in that time
 _CLOSE_TIMEOUT = 5.0
 _ABORT_TIMEOUT = 3.0
 _SWEEP_KEY = b"sweep"  # compacted topics accept no record without a key
@@ -48,8 +48,8 @@ class PartitionProducer:
 
     Args:
         settings: the address of Kafka, and the transaction's timeout.
-        transactional_id: `<prefix>.<service>.<partition>`; the same for every owner of the partition.
-        group: the consumer group whose offsets go into the transactions.
+        transactional_id: `<prefix>.<service>.<partition>`; the same for every task of the partition.
+        group: the consumer group whose offsets are written in the transactions.
     """
 
     def __init__(self, settings: Settings, *, transactional_id: str, group: str) -> None:
@@ -80,13 +80,13 @@ class PartitionProducer:
         discarded.
 
         Args:
-            records: what is written.
+            records: the records to write.
             offsets: the next offset of each source.
-            within: seconds after which the transaction must not be committed any more, because its decisions are then
-                out of date. None means the transaction's timeout.
+            within: seconds after which the transaction must not be committed, because its decisions are then outdated.
+        None means the transaction's timeout.
 
         Raises:
-            KafkaError: among them `ProducerFenced`, when another owner has started.
+            KafkaError: among them `ProducerFenced`, when another task of the partition has started.
             StartAfresh: it took longer than `within`.
             TimeoutError: no answer within twice the transaction's timeout.
         """
@@ -98,7 +98,7 @@ class PartitionProducer:
             sent = await self._send(producer, records)
             if offsets:
                 await producer.send_offsets_to_transaction(dict(offsets), self._group)
-            # A commit does not fail when one of its batches failed, so each batch must be known to be written.
+            # A commit does not fail when one of its batches failed, so each batch must be confirmed.
             for delivered in sent:
                 await delivered
             if within is not None and loop.time() - began > within:
@@ -113,7 +113,7 @@ class PartitionProducer:
         becomes visible. After any exception the producer must be discarded.
 
         Raises:
-            KafkaError: among them `ProducerFenced`, when another owner has started.
+            KafkaError: among them `ProducerFenced`, when another task of the partition has started.
             TimeoutError: no answer within twice the transaction's timeout.
         """
         producer = self._started()
@@ -181,10 +181,10 @@ _SPREAD: Final = 0.5
 
 
 class KeepAlive:
-    """Says when a producer has written nothing for so long that it must write something.
+    """Signals when a producer has written nothing for so long that it must write something.
 
     Args:
-        kept_ms: how long the brokers remember the id of a producer that writes nothing, in milliseconds.
+        kept_ms: how long the brokers keep the id of an idle producer, in milliseconds.
         transactional_id: the producer's; it determines how much earlier than others the producer writes.
         due: called once when it must; again only after the next call of `wrote`.
     """
@@ -200,7 +200,7 @@ class KeepAlive:
         """Note that the producer was started, or has committed or aborted a transaction."""
         loop = asyncio.get_running_loop()
         self._wrote_at = loop.time()
-        if self._timer is None:  # otherwise it looks again when it fires, so that a busy producer sets no timers
+        if self._timer is None:  # otherwise the next check is when it fires, so that a busy producer sets no timers
             self._timer = loop.call_later(self._after, self._check)
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""What Kafka refuses this process, in words: who may not do what to which topic, group or transactional id.
+"""Kafka's refusals of this process in words: the principal, the operation and the resource.
 
-aiokafka 0.14 hides much of it. A client whose user is not accepted only says that it found no broker, one whose token
-is refused sees a closed connection, and one that may not see a topic waits for it without a word. Refusals are logged
-and shown on the readiness page as long as they last. Requests are repeated, so that a process goes on by itself when
-the rights are granted.
+aiokafka 0.14 hides much of this. A client with a refused user only reports that it found no broker, and one with a
+refused token sees a closed connection. A client that may not see a topic waits for it silently. Refusals are logged and
+shown on the readiness page as long as they last. Requests are repeated, so that a process continues once the rights are
+granted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 HINT: Final = "`moorage topics acls --check` shows what is missing"
 
 _SHOWN: Final = 30.0
-"""Seconds for which a refusal is shown. What lasts is refused again within that time."""
+"""Seconds for which a refusal is shown. A lasting one occurs again within that time."""
 
 _LOGGED: Final = 30.0
 """Seconds after which a refusal that lasts is logged again."""
@@ -68,7 +68,7 @@ class NotAuthenticatedError(KafkaConnectionError):  # type: ignore[misc]  # aiok
 
 
 class Refusals:
-    """What was refused of late.
+    """The recent refusals.
 
     Args:
         now: returns seconds that only grow.
@@ -79,7 +79,7 @@ class Refusals:
         self._seen: dict[str, float] = {}
         self._logged: dict[str, float] = {}
         self.logs = True
-        """Whether refusals are logged. A command tells them itself."""
+        """Whether refusals are logged. A command reports them itself."""
 
     def note(self, text: str) -> None:
         """Note a refusal, and log it unless that was done a moment ago."""
@@ -101,12 +101,12 @@ REFUSALS: Final = Refusals()
 """Those of this process."""
 
 
-def told(error: BaseException, settings: Settings) -> str:
-    """Return an error of Kafka in words. A refusal is noted, too.
+def describe(error: BaseException, settings: Settings) -> str:
+    """Return an error of Kafka in words, and note a refusal.
 
     Args:
-        error: what a client has raised.
-        settings: those of the client, which say who it is.
+        error: the exception of a client.
+        settings: those of the client, which name its principal.
     """
     text = refusal(error, principal(settings))
     if text:
@@ -120,7 +120,7 @@ def hidden_topic(name: str, settings: Settings) -> str:
 
 
 def refusal(error: BaseException, who: str) -> str:
-    """Return what an error refuses to whom, or nothing if it refuses nothing."""
+    """Return an error's refusal in words, or nothing if it refuses nothing."""
     for one in _chain(error):
         if isinstance(one, NotAuthenticatedError):
             return str(one)
@@ -139,7 +139,7 @@ def refusal(error: BaseException, who: str) -> str:
 
 
 def not_allowed(who: str, operation: str, what: str, names: Any) -> str:
-    """Return in words that somebody may not do something with topics, groups or transactional ids."""
+    """Return in words that a principal may not do something with topics, groups or transactional ids."""
     listed = names if isinstance(names, (set, frozenset, list)) else [names]
     named = ", ".join(sorted(str(getattr(name, "topic", name)) for name in listed))
     many = "s" if len(listed) > 1 else ""
@@ -153,7 +153,7 @@ def _not_accepted(who: str, error: BaseException) -> str:
 
 
 def _operation(error: BaseException, what: str) -> str:
-    """Return the operation by the name that ACLs have for it. The error does not tell it, but its origin does."""
+    """Return the operation by its name in ACLs. The error does not contain it, but its origin shows it."""
     if what == "transactional id":
         return "Write"
     if what == "group":
@@ -168,7 +168,7 @@ def _operation(error: BaseException, what: str) -> str:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error, the members of its groups, and what led to it."""
+    """Yield an error, the members of its groups, and its causes."""
     waiting, seen = [error], set()
     while waiting:
         one = waiting.pop(0)

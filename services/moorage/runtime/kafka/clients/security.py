@@ -1,9 +1,8 @@
 """The proof of identity that a client gives to Kafka, from the settings.
 
-Passwords, tokens and certificates that change on disk are used by the connections that are opened from then on. A
-connection that is open keeps what it was opened with: Kafka checks it only then. When the broker closes connections
-after a while (`connections.max.reauth.ms`), aiokafka 0.14 opens new ones, because it cannot authenticate anew on a
-connection that is open.
+New connections use the present passwords, tokens and certificates on disk. An open connection keeps its own: Kafka
+checks them only when it is opened. When the broker closes connections after a while (`connections.max.reauth.ms`),
+aiokafka 0.14 opens new ones, because it cannot authenticate anew on an open connection.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any, Self
 
 import structlog
 from pydantic import SecretStr
+from typing_extensions import override
 
 from moorage.runtime.kafka.clients.passwords import Password, read_secret
 from moorage.runtime.kafka.clients.tokens import ClientCredentials, TokenFile
@@ -28,8 +28,8 @@ log = structlog.get_logger(__name__)
 class RenewedContext(ssl.SSLContext):
     """A context of a client. Each connection uses the certificates that the files hold when it is opened.
 
-    If a file cannot be read then, or does not fit the others, the last ones that did are used: whoever replaces a
-    certificate and its key replaces one after the other.
+    If a file cannot be read then, or does not fit the others, the last fitting ones are used. A certificate and its key
+    are replaced one after the other.
     """
 
     _files: tuple[str, str, str, str]
@@ -48,7 +48,7 @@ class RenewedContext(ssl.SSLContext):
 
         Raises:
             OSError: a file cannot be read.
-            ssl.SSLError: a file does not hold what it should, or they do not belong together.
+            ssl.SSLError: a file has the wrong content, or they do not belong together.
         """
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context._files = (ca_file, cert_file, key_file, key_password_file)
@@ -57,8 +57,8 @@ class RenewedContext(ssl.SSLContext):
         return context
 
     # asyncio and uvloop call only this for a connection.
+    @override
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
-        """Begin a connection."""
         self._renew()
         return self._current.wrap_bio(*args, **kwargs)
 
@@ -69,7 +69,7 @@ class RenewedContext(ssl.SSLContext):
                 self._current = _read(*self._files)
                 self._stamp = stamp
                 log.info("kafka.certificates_renewed", files=[file for file in self._files if file])
-        except OSError as error:  # an SSLError is one, too
+        except OSError as error:  # includes SSLError
             log.warning(
                 "kafka.certificates_not_renewed", error=str(error), files=[file for file in self._files if file]
             )
@@ -79,7 +79,7 @@ def _read(ca_file: str, cert_file: str, key_file: str, key_password_file: str) -
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=ca_file or None)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if cert_file:
-        # Without a password here, OpenSSL would ask for that of an encrypted key on the terminal, and wait.
+        # Without a password here, OpenSSL would prompt for that of an encrypted key on the terminal, and wait.
         password = read_secret(key_password_file) if key_password_file else ""
         context.load_cert_chain(cert_file, key_file or None, password=password)
     return context
@@ -151,7 +151,7 @@ class _Identity:
 
 
 def security(settings: Settings) -> dict[str, Any]:
-    """Return the arguments of aiokafka's clients that say how to connect, and as whom.
+    """Return the arguments of aiokafka's clients for the connection and its identity.
 
     Raises:
         RuntimeFailure: a certificate or a key cannot be read, or they do not belong together.
@@ -160,7 +160,7 @@ def security(settings: Settings) -> dict[str, Any]:
 
 
 def principal(settings: Settings) -> str:
-    """Return the name under which Kafka's ACLs know this process, as far as the settings tell, such as `User:probe`."""
+    """Return the name of this process in Kafka's ACLs, as far as the settings contain it, such as `User:probe`."""
     identity = _Identity.of(settings)
     if identity.username:
         return f"User:{identity.username}"
@@ -192,7 +192,7 @@ def _context(identity: _Identity) -> ssl.SSLContext:
         return RenewedContext.reading(
             identity.ca_file, identity.cert_file, identity.key_file, identity.key_password_file
         )
-    except OSError as error:  # an SSLError is one, too
+    except OSError as error:  # includes SSLError
         files = {
             "ca": identity.ca_file,
             "cert": identity.cert_file,

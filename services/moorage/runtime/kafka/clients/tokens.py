@@ -11,6 +11,7 @@ from typing import Any, Final
 import httpx
 from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import KafkaError
+from typing_extensions import override
 
 from moorage.runtime.kafka.clients.passwords import read_secret
 
@@ -19,7 +20,7 @@ _RENEWED_AT: Final = 0.8
 """The part of a token's life after which a new one is requested."""
 
 _LIFE: Final = 300.0
-"""Seconds that a token is used whose server does not say how long it lives (RFC 6749 only recommends that it does)."""
+"""Seconds that a token is used if its server states no lifetime (RFC 6749 only recommends that it does)."""
 
 
 class TokenError(KafkaError):  # type: ignore[misc]  # aiokafka publishes no types
@@ -34,12 +35,8 @@ class TokenFile(AbstractTokenProvider):  # type: ignore[misc]  # as above
     def __init__(self, file: str) -> None:
         self._file = file
 
+    @override
     async def token(self) -> str:
-        """Return the token.
-
-        Raises:
-            TokenError: the file cannot be read, or does not hold a token.
-        """
         try:
             return _checked(await asyncio.to_thread(read_secret, self._file), f"the file {self._file}")
         except OSError as error:
@@ -81,12 +78,9 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # as abov
         self._token = ""
         self._until = 0.0
 
+    @override
     async def token(self) -> str:
-        """Return a token that is valid for a while. Connections that are opened at the same time share a request.
-
-        Raises:
-            TokenError: the server does not answer, or refuses.
-        """
+        # connections that are opened at the same time share a request
         if self._now() < self._until:
             return self._token
         if self._fetching is None or self._fetching.done():
@@ -94,17 +88,17 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # as abov
         return await asyncio.shield(self._fetching)
 
     async def _fetch(self) -> str:
-        asked = self._now()
-        found = await self._ask()
+        began = self._now()
+        found = await self._send()
         token = _checked(str(found.get("access_token") or ""), self._endpoint)
         try:
             life = float(found.get("expires_in") or _LIFE)
         except (TypeError, ValueError):
             life = _LIFE
-        self._token, self._until = token, asked + life * _RENEWED_AT
+        self._token, self._until = token, began + life * _RENEWED_AT
         return token
 
-    async def _ask(self) -> dict[str, Any]:
+    async def _send(self) -> dict[str, Any]:
         form = {"grant_type": "client_credentials"} | ({"scope": self._scope} if self._scope else {})
         try:
             secret = await asyncio.to_thread(read_secret, self._secret_file)

@@ -1,1 +1,1 @@
-"""The worker of a service, and the owner and standbys of each of its partitions."""
+"""The worker of a service, and the task and standbys of each of its partitions."""

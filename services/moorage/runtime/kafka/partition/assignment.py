@@ -1,13 +1,12 @@
 """Divides partitions among the workers of a service: sticky, balanced, and with warm standbys.
 
-A partition here is partition p of all of a service's sources, which always has one owner. An owner keeps its partitions
-for as long as the balance allows. A partition only moves to a worker that is warm for it, which means that it has read
-the partition's tables as a standby; the exceptions are a partition without an owner, and one whose owner has not read
-it either, as when several workers start one after the other. Kafka Streams does the same
-(KIP-441). So a worker that comes back after a crash first becomes the standby of the partitions that it is to take, and
-takes them when it reports that it is warm.
+A partition here is partition p of all of a service's sources, which is always owned by one worker. A worker keeps its
+partitions for as long as the balance allows. A partition only moves to a warm worker, which has read the partition's
+tables as a standby. The exceptions are a partition without a worker, and one whose worker has not read it either, as
+when several workers start one after the other. Kafka Streams does the same (KIP-441). So a worker that returns after a
+crash first becomes the standby of its future partitions, and takes them when it reports that it is warm.
 
-The functions are pure. The leader of the group calls `divide` with what every member has reported.
+The functions are pure. The leader of the group calls `divide` with the reports of all members.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _NONE: Partitions = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class WorkerClaim:
-    """What a worker reports when it joins."""
+    """The report of a worker that joins."""
 
     owned: Partitions = _NONE
     """The partitions that it owned until now."""
@@ -38,7 +37,7 @@ class WorkerClaim:
 
 @dataclass(slots=True)
 class WorkerShare:
-    """What a worker gets."""
+    """The share of a worker."""
 
     owned: set[int] = field(default_factory=set)
     standby: set[int] = field(default_factory=set)
@@ -55,12 +54,12 @@ def divide(
 
     Args:
         partitions: the partitions.
-        claims: what each worker reports, by its name.
-        standbys: the number of standbys of each partition, as far as there are other workers.
+        claims: the report of each worker, by its name.
+        standbys: the number of standbys of each partition, if enough other workers exist.
 
     Returns:
-        The share of each worker. Every partition has exactly one owner. The numbers of owned partitions differ by at
-        most one, once every worker is warm for what it is to take.
+        The share of each worker. Every partition has exactly one worker. The numbers of owned partitions differ by at
+    most one, once every worker is warm for its share.
     """
     return _Division(partitions, claims).shares(standbys) if claims else {}
 
@@ -70,17 +69,17 @@ class _Division:
 
     Args:
         partitions: the partitions.
-        claims: what each worker reports.
+        claims: the report of each worker.
     """
 
     def __init__(self, partitions: Sequence[int], claims: Mapping[str, WorkerClaim]) -> None:
         self._partitions = partitions
         self._claims = claims
         self._workers = sorted(claims)
-        self._owners = self._keep()
+        self._holders = self._keep()
         self._counts = dict.fromkeys(self._workers, 0)
-        for owner in self._owners.values():
-            self._counts[owner] += 1
+        for holder in self._holders.values():
+            self._counts[holder] += 1
         self._limits = self._shared_limits()
         self._wanted: dict[int, str] = {}
         """The moves that wait until the worker is warm."""
@@ -88,19 +87,19 @@ class _Division:
     def shares(self, standbys: int) -> dict[str, WorkerShare]:
         """Take all steps."""
         for partition in self._partitions:
-            if partition not in self._owners:
+            if partition not in self._holders:
                 heir = self._heir(partition)
-                self._owners[partition] = heir
+                self._holders[partition] = heir
                 self._counts[heir] += 1
         self._balance()
         found = {worker: WorkerShare() for worker in self._workers}
-        for partition, owner in self._owners.items():
-            found[owner].owned.add(partition)
+        for partition, holder in self._holders.items():
+            found[holder].owned.add(partition)
         self._add_standbys(found, standbys)
         return found
 
     def _keep(self) -> dict[int, str]:
-        """Return the present owners. Of several that claim a partition, the one of the latest generation owns it."""
+        """Return the present worker of each partition. Of several claims, the one of the latest generation counts."""
         latest: dict[int, tuple[int, str]] = {}
         for worker in self._workers:
             for partition in self._claims[worker].owned:
@@ -119,11 +118,11 @@ class _Division:
         return partition in self._claims[worker].warm
 
     def _is_cold(self, partition: int) -> bool:
-        """Return whether the partition's owner has not read its tables."""
-        return partition in self._claims[self._owners[partition]].cold
+        """Return whether the partition's worker has not read its tables."""
+        return partition in self._claims[self._holders[partition]].cold
 
     def _heir(self, partition: int) -> str:
-        """Return the worker that takes a partition without an owner: a warm one, if there is any, with most room."""
+        """Return the worker for an unowned partition: a warm one, if any, with most room."""
 
         def order(worker: str) -> tuple[bool, int, str]:
             return (not self._is_warm(worker, partition), self._counts[worker] - self._limits[worker], worker)
@@ -131,25 +130,25 @@ class _Division:
         return min(self._workers, key=order)
 
     def _balance(self) -> None:
-        """Move partitions to workers that own too few, if these are warm, or their owners are not.
+        """Move partitions to workers with too few, if these are warm, or the present workers are not.
 
-        Note which moves wait for a warm worker.
+        Note the moves that wait for a warm worker.
         """
         room = {worker: self._limits[worker] - self._counts[worker] for worker in self._workers}
-        movable = [partition for partition in self._partitions if room[self._owners[partition]] < 0]
+        movable = [partition for partition in self._partitions if room[self._holders[partition]] < 0]
         movable.sort(key=lambda partition: not self._is_cold(partition))
         for warm in (True, False):
             for worker in self._workers:
                 for partition in movable:
-                    owner = self._owners[partition]
+                    holder = self._holders[partition]
                     if room[worker] <= 0:
                         break
-                    if partition in self._wanted or room[owner] >= 0 or self._is_warm(worker, partition) is not warm:
+                    if partition in self._wanted or room[holder] >= 0 or self._is_warm(worker, partition) is not warm:
                         continue
                     room[worker] -= 1
-                    room[owner] += 1
+                    room[holder] += 1
                     if warm or self._is_cold(partition):
-                        self._owners[partition] = worker
+                        self._holders[partition] = worker
                     else:
                         self._wanted[partition] = worker
 
@@ -158,7 +157,7 @@ class _Division:
 
         A worker that has its part of all standbys is chosen last, so that memory is shared evenly.
         """
-        enough = -(-len(self._owners) * standbys // len(self._workers))
+        enough = -(-len(self._holders) * standbys // len(self._workers))
         for partition in self._partitions:
 
             def order(worker: str, partition: int = partition) -> tuple[bool, bool, bool, int, str]:
@@ -166,7 +165,7 @@ class _Division:
                 first = self._wanted.get(partition) == worker
                 return (not first, load >= enough, not self._is_warm(worker, partition), load, worker)
 
-            others = sorted((worker for worker in self._workers if worker != self._owners[partition]), key=order)
+            others = sorted((worker for worker in self._workers if worker != self._holders[partition]), key=order)
             for worker in others[: max(standbys, partition in self._wanted)]:
                 shares[worker].standby.add(partition)
         for partition, worker in self._wanted.items():

@@ -1,4 +1,4 @@
-"""Checks the commits of one partition: that Kafka has their markers, and that there are enough of them."""
+"""Checks the commits of one partition: that Kafka has their markers, and that they are frequent enough."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _MARKERS_AFTER: Final = 10.0
 
 
 class CommitWatch:
-    """Watches the commits of an owner's producer.
+    """Watches the commits of a task's producer.
 
     Args:
         context: the context of the worker's session.
-        partition: the owner's partition.
-        wake: called when the owner has to call `check`, or to write because `is_quiet`.
+        partition: the task's partition.
+        wake: called when the task has to call `check`, or to write because `is_quiet`.
     """
 
     def __init__(self, context: WorkerContext[Any], partition: int, wake: Callable[[], None]) -> None:
@@ -51,10 +51,10 @@ class CommitWatch:
         """Check the markers of a transaction: at once if it was slow, and some time later in any case.
 
         Args:
-            seconds: the time that the transaction took.
+            seconds: the duration of the transaction.
 
         Raises:
-            StartAfresh: a transaction is still open on the owner's changelog partitions.
+            StartAfresh: a transaction is still open on the task's changelog partitions.
             KafkaError: Kafka does not answer.
         """
         await mind_a_slow_commit(self._context, self._partition, seconds)
@@ -84,7 +84,7 @@ class CommitWatch:
         self._wake()
 
     async def _mind_markers(self) -> None:
-        """Some time after a commit, check that its markers exist. The check includes later commits, too."""
+        """Check the markers of a commit some time after it. The check includes later commits."""
         try:
             await asyncio.sleep(_MARKERS_AFTER)
             self._lost = await markers_lost_since(self._context, self._partition)

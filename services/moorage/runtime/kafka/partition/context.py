@@ -1,4 +1,4 @@
-"""What the owners of one worker share."""
+"""The shared objects of a worker's tasks."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class WorkerContext(Generic[S]):
     """Set when the global view has been read to its end once."""
 
     freshen: Callable[[Collection[Topic]], Awaitable[bool]]
-    """Reads global topics to what is committed now; returns False when that took too long."""
+    """Reads global topics to their committed end; returns False when that took too long."""
 
     journals: Journals
-    """The journals in which owners note their steps."""
+    """The journals in which tasks note their steps."""
 
     age: TableAge
-    """The time since which everything that was read is known to be complete."""
+    """The time since which all reads are certainly complete."""
 
     times: BrokerTimes
     """The times of the brokers."""
@@ -63,11 +63,12 @@ class WorkerContext(Generic[S]):
     """Limits how many standbys read their tables at once."""
 
     fresh: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by an owner from when it has read the present until it begins to write what it decided on it. Otherwise what
-    it has read would grow old while many other owners decide."""
+    """Held by a task from reading the present until it begins to write its decision. Otherwise its reads would age
+    while many other tasks decide.
+    """
 
     turns: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by an owner for each slice of records that it decides on."""
+    """Held by a task for each slice of records that it decides on."""
 
     def tp(self, topic: Topic, partition: int) -> TopicPartition:
         """Return a topic's partition, by its name in Kafka."""
@@ -78,7 +79,7 @@ class WorkerContext(Generic[S]):
         return PartitionProducer(self.settings, transactional_id=self.transactional_id(partition), group=self.group)
 
     def transactional_id(self, partition: int) -> str:
-        """Return the transactional id of the partition's owners."""
+        """Return the transactional id of the partition's tasks."""
         return f"{self.group}.{partition}"
 
     async def committed(self, tps: Mapping[Topic, TopicPartition]) -> dict[Topic, int | None]:
@@ -87,7 +88,7 @@ class WorkerContext(Generic[S]):
         return dict(zip(tps, found, strict=True))
 
     async def holds(self, partition: int) -> bool:
-        """Return whether the group's coordinator says that this worker holds the partition."""
+        """Return whether the group's coordinator assigns the partition to this worker."""
         first = self.service.sources[0]
         return await self.offsets.is_member(self.group, self.client_id, self.tp(first, partition))
 

@@ -1,7 +1,7 @@
-"""Ends transactions of earlier owners that are still open because the broker lost their markers.
+"""Ends transactions of earlier tasks that are still open because the broker lost their markers.
 
 When a producer has started, no earlier transaction of its id should be open. Kafka 4.3.1 violates this when a partition
-has no leader at the moment in which the transaction coordinator ends a transaction: the coordinator treats the
+has no leader at the moment in which the transaction coordinator ends a transaction. The coordinator treats the
 partition as deleted, skips its marker, and marks the transaction as complete. This can happen when a single broker
 hangs for longer than its session with the controller. The records stay open on the partition: consumers cannot read
 past them, and a later commit of the same producer would make them visible. (docs/decisions/0013)
@@ -36,7 +36,7 @@ _READ_MS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Sound:
-    """The positions from which an owner can safely continue."""
+    """The positions from which a task can safely continue."""
 
     committed: Mapping[Topic, int | None]
     """The committed offset of each source; None where none was ever committed."""
@@ -51,27 +51,27 @@ async def end_lost_transactions(
     producer: PartitionProducer,
     committed: Mapping[Topic, int | None],
 ) -> Sound:
-    """End a transaction that is open on the owner's changelog partitions, if there is one.
+    """End a transaction that is open on the task's changelog partitions, if any.
 
-    Apart from `timers`, only the owner writes to these partitions. The transaction is aborted, even if the coordinator
+    Apart from `timers`, only the task writes to these partitions. The transaction is aborted, even if the coordinator
     had decided to commit it, and its work is done again under the same ids.
 
     When only some of its markers were lost, its offsets may be committed nevertheless. The decisions behind these
     offsets are lost, so the offsets are set back to the beginning of the transaction, which its records state. This is
     done first, because once the transaction is ended, the error can no longer be detected. Later transactions may have
     left state on other changelogs; the positions in that state do not count either. A lost transaction that wrote only
-    to outputs is not detected, because outputs have other writers, too.
+    to outputs is not detected, because outputs have other writers.
 
     A transaction of another writer that is open for a long time is treated as lost. Sweeping does no harm in that case.
 
     Args:
         context: the context of the worker's session.
-        partition: the owner's partition.
-        producer: the owner's producer, started and not in a transaction.
+        partition: the task's partition.
+        producer: the task's producer, started and not in a transaction.
         committed: the group's committed offset of each source.
 
     Returns:
-        The committed offsets, set back where decisions were lost, and the positions after which the owner must not
+        The committed offsets, set back where decisions were lost, and the positions after which the task must not
         begin.
 
     Raises:
@@ -91,7 +91,7 @@ async def end_lost_transactions(
         for number in range(context.partitions)
     } | {context.tp(JOURNAL, partition)}
     sound = await _set_back(context, partition, producer, committed, hanging)
-    # The transaction's offsets are pending, too. What is sent here is aborted, so the values do not matter.
+    # The transaction's offsets are pending as well. This one is aborted, so the values do not matter.
     offsets = {context.tp(topic, partition): offset or 0 for topic, offset in sound.committed.items()}
     await producer.sweep(sorted({*states, *outputs}), offsets)
     hanging = await _still_open(context, states)
@@ -118,8 +118,8 @@ async def _set_back(
     """
     begun = await _began(context, hanging)
     # Records of earlier versions do not state where their batch began. Then the positions of other state are used.
-    told = {topic: [one[topic.short] for one in begun if topic.short in one] for topic in committed}
-    no_later = {topic: min(found) for topic, found in told.items() if found}
+    positions = {topic: [one[topic.short] for one in begun if topic.short in one] for topic in committed}
+    no_later = {topic: min(found) for topic, found in positions.items() if found}
     sound = {
         topic: offset if offset is None else min(offset, no_later.get(topic, offset) if all(begun) else 0)
         for topic, offset in committed.items()
@@ -182,11 +182,11 @@ async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, second
 
     Args:
         context: the context of the worker's session.
-        partition: the owner's partition.
+        partition: the task's partition.
         seconds: the time that the transaction took.
 
     Raises:
-        StartAfresh: a transaction is still open on the owner's changelog partitions.
+        StartAfresh: a transaction is still open on the task's changelog partitions.
         KafkaError: Kafka does not answer.
     """
     states = [context.tp(topic, partition) for topic in context.service.changelogs]
@@ -195,7 +195,7 @@ async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, second
 
 
 async def markers_lost_since(context: WorkerContext[Any], partition: int) -> list[str]:
-    """Check whether an earlier commit of this service on the owner's changelog partitions is still open.
+    """Check whether an earlier commit of this service on the task's changelog partitions is still open.
 
     A commit may be acknowledged quickly and lose its markers afterwards. On a partition without other writers, the next
     commit shows this. `timers` has several writers, and an open transaction of one of them blocks all. Only that
@@ -203,7 +203,7 @@ async def markers_lost_since(context: WorkerContext[Any], partition: int) -> lis
 
     Args:
         context: the context of the worker's session.
-        partition: the owner's partition.
+        partition: the task's partition.
 
     Returns:
         The names of the open partitions; empty when all is well, or when the transaction is another writer's.

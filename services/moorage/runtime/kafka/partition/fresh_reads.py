@@ -22,7 +22,7 @@ _FRESH: Final = 0.05
 """Seconds that a read to the present end may take, so that the end is still present; first attempt."""
 
 _AGED: Final = 0.5
-"""Seconds after which such a read is repeated before a decision, because other owners came first."""
+"""Seconds after which such a read is repeated before a decision, because other tasks came first."""
 
 _STALE: Final = 2.0
 """Seconds after a read during which an irrevocable write that rests on it may begin."""
@@ -38,13 +38,13 @@ _CHECK_AGAIN: Final = 0.005
 
 
 class FreshReads:
-    """Reads what a decision of one partition needs to its present end, one owner after another.
+    """Reads the needs of one partition's decisions to their present end, one task after another.
 
     Args:
         context: the context of the worker's session.
-        partition: the owner's partition.
+        partition: the task's partition.
         engine: decides on the partition.
-        feed: what is fetched of its sources.
+        feed: the fetched records of its sources.
         arrived: set when records arrive.
         is_parking: returns whether the partition is being taken away.
     """
@@ -60,7 +60,7 @@ class FreshReads:
         is_parking: Callable[[], bool],
     ) -> None:
         self.held = False
-        """Whether other owners wait with their decisions on the present."""
+        """Whether other tasks wait with their decisions on the present."""
 
         self._context = context
         self._engine = engine
@@ -82,11 +82,11 @@ class FreshReads:
         async with asyncio.timeout(self._limit):
             await restorer.catch_up()
             # Kafka may hang for a moment. A decision on older data would be written once it continues.
-            while not await self._context.freshen(topics):  # noqa: ASYNC110 - Kafka is asked each time
+            while not await self._context.freshen(topics):  # noqa: ASYNC110 - each round requests from Kafka
                 await asyncio.sleep(_READ_AGAIN)
 
     async def refresh(self, needs: Needs) -> Freshness | None:
-        """Read what a decision needs to its present end. Other owners wait until `release`.
+        """Read the needs of a decision to their present end. Other tasks wait until `release`.
 
         Returns None when this is not possible now: the partition is being taken away, or the global view makes no
         progress.
@@ -115,7 +115,7 @@ class FreshReads:
                 limit = min(2 * limit, _STALE / 2)
 
     def release(self) -> None:
-        """Let other owners decide on the present: what this one decided on it is being written, or is nothing."""
+        """Let other tasks decide on the present: this decision is being written, or is empty."""
         if self.held:
             self.held = False
             self._context.fresh.release()
@@ -133,7 +133,7 @@ class FreshReads:
         return _STALE_COMMIT
 
     def close(self) -> None:
-        """Discard what is known of upstream services."""
+        """Discard the positions of upstream services."""
         self._upstream.close()
 
     async def _read_to_ends(self, needs: Needs, now: datetime) -> Freshness | None:
@@ -142,7 +142,7 @@ class FreshReads:
             return None
         concerned = lagging is None or (lagging if needs.keys is None else not lagging.isdisjoint(needs.keys))
         if concerned and await self._upstream.claim(needs.upstream):
-            # Upstream has read further than its records state. This counts for what is read from now on.
+            # Upstream has read further than its records state. This counts for later reads.
             now = self._context.clock.now()
             ends, lagging = await self._read_once(needs) or (None, None)
             if ends is None:
@@ -150,7 +150,7 @@ class FreshReads:
         return Freshness(now, {topic: ends.stable[topic] for topic in needs.tables}, lagging)
 
     async def _read_once(self, needs: Needs) -> tuple[UpstreamEnds, frozenset[str] | None] | None:
-        """Read what is needed to its present end. Return these ends, and the keys for which upstream services lag."""
+        """Read the needs. Return their ends, and the keys for which upstream services lag."""
         ends, fresh = await asyncio.gather(
             self._upstream.ends(needs.upstream, needs.tables), self._context.freshen(needs.globals)
         )

@@ -1,9 +1,9 @@
-"""The partition owner: one partition of all of a service's sources, its state, and the one producer that writes for it.
+"""The partition task: one partition of all of a service's sources, its state, and the one producer that writes for it.
 
-Its steps are: start the producer, which fences every earlier owner → read the committed offsets → end transactions of
-earlier owners that the broker has left open → restore the state → continue from the later of the committed offsets and
-those that the state records rest on → write one transaction for each batch. After any error with an unknown outcome it
-discards everything and starts again from Kafka.
+Its steps are: start the producer, which fences every earlier task → read the committed offsets → end transactions of
+earlier tasks that the broker has left open → restore the state → continue from the later of the committed offsets and
+those of the state records → write one transaction for each batch. After any error with an unknown outcome it discards
+everything and starts again from Kafka.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from moorage.runtime.engine.partition_tables import PartitionTables
 from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import CatchUp, Refresh, Request, Turn, Written
 from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
-from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.partition.commit_watch import CommitWatch
 from moorage.runtime.kafka.partition.context import WorkerContext
 from moorage.runtime.kafka.partition.dangling_transactions import (
@@ -52,15 +52,15 @@ _BACKLOG_GROWTH = 4  # how many times larger a batch may be while records are wa
 
 
 class Phase(StrEnum):
-    """The state of an owner."""
+    """The state of a task."""
 
     STARTING = "Starting"
     RESTORING = "Restoring"
     RUNNING = "Running"
     PARKED = "Parked"
-    """Drained for a rebalance, with its state kept in case the partition comes back."""
+    """Drained for a rebalance, with its state kept in case the partition returns."""
     WAITING = "Waiting"
-    """No longer the owner, or Kafka does not answer."""
+    """The worker has lost the partition, or Kafka does not answer."""
     STOPPED = "Stopped"
 
 
@@ -99,12 +99,12 @@ class _Alarm:
 
 
 class PartitionTask(Generic[S]):
-    """Owns one partition of a service.
+    """Runs one partition of a service.
 
     Args:
-        context: what the worker's owners share.
+        context: the shared objects of the worker's tasks.
         partition: the partition.
-        ready: what this worker has read of it as a standby.
+        ready: the tables that this worker has read as a standby.
     """
 
     def __init__(self, context: WorkerContext[S], partition: int, ready: PartitionTables[S] | None = None) -> None:
@@ -164,7 +164,7 @@ class PartitionTask(Generic[S]):
         self._task = asyncio.create_task(self._run(), name=f"{self._service.name}-{self.partition}")
 
     def offer(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Queue consumed records. Those that arrive before the owner runs, or while it parks, are fetched again."""
+        """Queue consumed records. Those that arrive before the task runs, or while it parks, are fetched again."""
         if self.phase is not Phase.RUNNING or self._parking:
             return
         self._engine.offer(topic, records)
@@ -177,7 +177,7 @@ class PartitionTask(Generic[S]):
         self._event.set()
 
     async def park(self) -> None:
-        """Finish what is in flight, take nothing new, and keep the state. Returns when no write is in progress."""
+        """Finish the writes in flight, take nothing new, and keep the state. Returns when no write is in progress."""
         self._parking = True
         self._returned.clear()
         self._event.set()
@@ -191,7 +191,7 @@ class PartitionTask(Generic[S]):
         self._returned.set()
 
     async def stop(self) -> None:
-        """Give up the partition at once. Park first to finish what is in flight."""
+        """Give up the partition at once. Park first to finish the writes in flight."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -202,9 +202,9 @@ class PartitionTask(Generic[S]):
         metrics.forget_partition(self._service.name, self.partition)
 
     async def read_to_ends(self) -> bool:
-        """Return True when everything that is committed now has been read; False when that is not known.
+        """Return True when everything that is committed now has been read; False when that is uncertain.
 
-        An owner that is starting or restoring reads everything anyway.
+        A task that is starting or restoring reads everything anyway.
 
         Raises:
             KafkaError: Kafka does not answer.
@@ -231,7 +231,7 @@ class PartitionTask(Generic[S]):
 
     @property
     def cold(self) -> bool:
-        """Whether the owner has started with nothing read, and has not read the tables yet."""
+        """Whether the task has started with nothing read, and has not read the tables yet."""
         return not self._was_ready and self.phase not in (Phase.RUNNING, Phase.PARKED)
 
     @property
@@ -245,17 +245,17 @@ class PartitionTask(Generic[S]):
         return self._engine.waiting
 
     def fetched(self, topic: Topic) -> int | None:
-        """Return the offset from which a source is to be fetched next; None before the owner runs."""
+        """Return the offset from which a source is to be fetched next; None before the task runs."""
         return self._engine.fetched(topic)
 
     @property
     def caught_up(self) -> bool:
-        """Whether the owner has read the records that were waiting when it started, and makes decisions."""
+        """Whether the task has read the records that were waiting when it started, and makes decisions."""
         return self.phase is Phase.RUNNING and self._engine.caught_up
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to do, and nothing is being decided or written."""
+        """Whether nothing is due, being decided or being written."""
         if self.phase is Phase.RUNNING:
             busy = self._deciding or self._writing is not None or self._event.is_set()
             return self._engine.caught_up and not (busy or self._engine.waiting)
@@ -273,13 +273,13 @@ class PartitionTask(Generic[S]):
             except StartAfresh as reason:
                 self._restarting("state", str(reason))
             except (ProducerFenced, InvalidProducerEpoch):
-                # Another owner has started: this one is outdated, or the two overlap in a rebalance.
-                self._restarting("fenced", "another owner of this partition has started")
+                # Another task of the partition has started: this one is outdated, or the two overlap in a rebalance.
+                self._restarting("fenced", "another task of this partition has started")
                 await self._start_over(first=False)
                 continue
             except (KafkaError, TimeoutError, OSError, AssertionError) as error:
                 # aiokafka's transaction manager raises AssertionError when it has failed before.
-                self._restarting("kafka", told(error, self._context.settings))
+                self._restarting("kafka", describe(error, self._context.settings))
                 await self._start_over(first=True)
                 continue
             except Exception:
@@ -298,7 +298,7 @@ class PartitionTask(Generic[S]):
     async def _start_over(self, *, first: bool) -> None:
         """Discard everything, wait a little longer after each failure, and check that the partition is still assigned.
 
-        A new producer would fence the present owner of the partition, so the assignment is checked with the coordinator
+        A new producer would fence the present task of the partition, so the assignment is checked with the coordinator
         first.
         """
         self.phase = Phase.WAITING
@@ -316,7 +316,7 @@ class PartitionTask(Generic[S]):
             await asyncio.sleep(max(delay, _MINE_POLL))
 
     async def _begin(self) -> None:
-        """Fence earlier owners, restore, seek, and start to take records."""
+        """Fence earlier tasks, restore, seek, and start to take records."""
         context, service = self._context, self._service
         self.phase = Phase.STARTING
         self._feed.pause()
@@ -355,7 +355,7 @@ class PartitionTask(Generic[S]):
     def _fold(self, topic: Topic, records: Sequence[Any]) -> None:
         self._engine.fold(topic, records)
         if self.phase is Phase.RUNNING:
-            self._event.set()  # the service looks up what it follows
+            self._event.set()  # the service uses the followed tables
 
     def _let_in(self) -> None:
         """Seek to the positions of the state, and take records from there."""
@@ -477,7 +477,7 @@ class PartitionTask(Generic[S]):
         producer = self._producer
         if producer is None:
             raise StartAfresh("the producer was closed")
-        if self._context.age.over:
+        if self._context.age.is_expired:
             raise StartAfresh("the process was stopped for so long that it may have missed deletions")
         decision, loop = transaction.decision, asyncio.get_running_loop()
         began = loop.time()
@@ -495,7 +495,7 @@ class PartitionTask(Generic[S]):
             self._book.journal.give_back(steps)
             metrics.ABORTED.labels(self._service.name).inc()
             raise
-        if records or offsets:  # otherwise Kafka was told nothing: another owner has written the steps that were many
+        if records or offsets:  # otherwise Kafka received nothing: another task has written the many steps
             self._commits.wrote()
         await self._commits.committed(loop.time() - began)
         self._engine.written(transaction)
@@ -515,14 +515,14 @@ class PartitionTask(Generic[S]):
     # Rebalances.
 
     async def _stay_parked(self) -> None:
-        """Commit what is open, wait until the partition comes back, and check that it had no other owner meanwhile."""
+        """Commit the open work, wait until the partition returns, and check that no other task had it meanwhile."""
         if (pending_offsets := self._engine.pending_offsets(self._context.clock.now())) is not None:
             await self._write(pending_offsets)
         self.phase = Phase.PARKED
         self._engine.clear()
         self._quiet.set()
         await self._returned.wait()
-        # If there was another owner in between, it has fenced this producer, and this commit of offsets fails.
+        # If another task ran in between, it has fenced this producer, and this commit of offsets fails.
         await self._write_offsets()
         self._engine.poked = True
         self._let_in()

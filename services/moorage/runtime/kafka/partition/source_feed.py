@@ -1,4 +1,4 @@
-"""What the consumer fetches of the sources of one partition."""
+"""The fetched records of the sources of one partition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SourceFeed:
 
     Args:
         context: the context of the worker's session.
-        partition: the owner's partition.
+        partition: the task's partition.
         engine: decides on the records.
     """
 
@@ -40,7 +40,7 @@ class SourceFeed:
         self._resumed: tuple[TopicPartition, ...] = ()
 
     def reset(self) -> None:
-        """Forget what is fetched."""
+        """Drop the fetched records."""
         self.throttled = False
         self._resumed = ()
 
@@ -85,7 +85,7 @@ class SourceFeed:
 
     @contextlib.contextmanager
     def fetching(self, topics: Iterable[Topic]) -> Iterator[None]:
-        """Fetch some sources nevertheless while too many records are waiting. After an error that goes on."""
+        """Fetch some sources even while too many records are waiting. After an error this continues."""
         if self.throttled:
             with contextlib.suppress(IllegalStateError):
                 self._consumer.resume(*(self.tps[topic] for topic in topics))
@@ -94,7 +94,7 @@ class SourceFeed:
             self.pause()
 
     async def note_passed(self, topics: Iterable[Topic]) -> None:
-        """Tell the engine how far the consumer has come."""
+        """Pass the positions of the consumer to the engine."""
         for topic in topics:
             with contextlib.suppress(IllegalStateError):  # a rebalance is taking it away; the worker will report it
                 self._engine.passed(topic, await self._consumer.position(self.tps[topic]))

@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError
 from moorage.runtime.engine.partition_tables import PartitionTables, Standby
 from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import Bounded, Steps
-from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.partition.context import WorkerContext
 from moorage.runtime.kafka.partition.table_restore import Restorer
 from moorage.runtime.process import metrics
@@ -25,14 +25,15 @@ log = structlog.get_logger(__name__)
 
 S = TypeVar("S")
 
-_CHECK_EVERY: Final = 0.5  # seconds between two requests for the committed offsets of the owners
+_CHECK_EVERY: Final = 0.5  # seconds between two requests for the committed offsets of the tasks
 
 _HELD: Final = 10_000
-"""Records of one source that wait for the owner. Of an owner that stands still, no more are kept in memory."""
+"""The maximum number of records of one source that are kept in memory until the task has processed them."""
 
 _WORN: Final = 8
-"""How many times as many records as at its start a standby reads before it starts anew. A service tidies up its state
-while it decides, which a standby does not do, so some of what is over stays in memory."""
+"""How many times as many records as at its start a standby reads before it starts anew. A service removes old state
+while it decides, which a standby does not do, so some of that stays in memory.
+"""
 
 _WORN_LEAST: Final = 1_000_000
 """Records that a standby reads at least before it starts anew."""
@@ -77,7 +78,7 @@ class StandbyTask(Generic[S]):
         self._task = asyncio.create_task(restarted(name, self._run), name=name)
 
     def processed(self, committed: Mapping[TopicPartition, int]) -> None:
-        """Note how far the owner has committed. Topics without a committed offset are left out."""
+        """Note the committed offsets of the task. Topics without one are left out."""
         standby, restorer = self._standby, self._restorer
         if standby is None or restorer is None:
             return
@@ -87,7 +88,7 @@ class StandbyTask(Generic[S]):
             restorer.let_go(topic)
 
     def hand_over(self) -> PartitionTables[S] | None:
-        """Stop, and return what was read, for the owner that this worker starts; None when nothing was."""
+        """Stop, and return the read tables for the task that this worker starts; None for none."""
         task, self._task = self._task, None
         if task is None:
             return None
@@ -105,7 +106,7 @@ class StandbyTask(Generic[S]):
         self._close()
 
     async def read_to_ends(self) -> bool:
-        """Return True when everything that is committed now has been read; False when that is not known.
+        """Return True when everything that is committed now has been read; False when that is uncertain.
 
         A standby that has not begun, or is reading everything, will do so.
 
@@ -128,7 +129,7 @@ class StandbyTask(Generic[S]):
                 await self._worn.wait()
                 log.info("standby.reads_anew", service=self._context.service.name, partition=self.partition)
             except (StartAfresh, KafkaError, TimeoutError, OSError) as error:
-                why = told(error, self._context.settings)
+                why = describe(error, self._context.settings)
                 log.warning("standby.failed", service=self._context.service.name, partition=self.partition, error=why)
                 await asyncio.sleep(_BACKOFF)
             finally:
@@ -211,7 +212,7 @@ class Standbys(Generic[S]):
 
     @property
     def warm(self) -> frozenset[int]:
-        """The partitions that can be taken over at once."""
+        """The partitions that this worker can take at once."""
         return frozenset(partition for partition, task in self._tasks.items() if task.warm)
 
     def report(self) -> dict[str, str]:
@@ -219,7 +220,7 @@ class Standbys(Generic[S]):
         return {str(partition): "Warm" if task.warm else "Reading" for partition, task in sorted(self._tasks.items())}
 
     def hand_over(self, partition: int) -> PartitionTables[S] | None:
-        """Return what was read of a partition, for its owner in this worker; None when nothing was."""
+        """Return the read tables of a partition for its task in this worker; None for none."""
         task = self._tasks.pop(partition, None)
         return None if task is None else task.hand_over()
 
@@ -232,7 +233,7 @@ class Standbys(Generic[S]):
         await asyncio.gather(*(task.stop() for task in leaving))
 
     async def mind(self) -> None:
-        """Start the standbys when it is time, and tell them how far their owners have come, until cancelled."""
+        """Start due standbys, and pass them the positions of their tasks, until cancelled."""
         while True:
             await asyncio.sleep(_CHECK_EVERY)
             try:
@@ -260,7 +261,7 @@ class Standbys(Generic[S]):
                 task.processed(committed)
 
     async def read_to_ends(self) -> bool:
-        """Return True when everything that is committed now has been read; False when that is not known.
+        """Return True when everything that is committed now has been read; False when that is uncertain.
 
         Raises:
             KafkaError: Kafka does not answer.

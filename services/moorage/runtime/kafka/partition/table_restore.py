@@ -1,4 +1,4 @@
-"""Reads the tables of a partition, for its owner or for a standby, and then keeps reading some of them."""
+"""Reads the tables of a partition, for its task or for a standby, and then keeps reading some of them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Restorer:
         self.progress.finished = True
 
     async def catch_up(self) -> None:
-        """Read the tables that are still read to what is committed now, without waiting for open transactions.
+        """Read the followed tables to their committed end, without waiting for open transactions.
 
         Raises:
             KafkaError: Kafka does not answer.

@@ -53,15 +53,15 @@ class _Followed:
 class UpstreamWatch:
     """Reports the keys with committed records that an upstream service has not processed.
 
-    The latest records of an upstream service state what it has processed. When it had nothing to write, its committed
-    offsets do; they follow within a second. The topics that it reads are followed after the first request, so that the
-    next request is answered from memory. This ends after a while without requests.
+    The latest records of an upstream service state its progress. Without output, its committed offsets do; they follow
+    within a second. The topics that it reads are followed after the first request, so that the next request is answered
+    from memory. This ends after a while without requests.
 
     Args:
         context: the context of the worker's session.
-        partition: the owner's partition.
-        progress: returns how far a service had read when it last wrote, by short name; of its records that are not
-            decided on yet, only those below the given offset count.
+        partition: the task's partition.
+        progress: returns how far a service had read when it last wrote, by short name. Of its undecided records, only
+    those below the given offset count.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class UpstreamWatch:
         self._tails: dict[Topic, Tail] = {}
         self._floors: dict[Topic, int] = {}
         self._claims: dict[Topic, int] = {}
-        self._asked = False
+        self._requested = False
         self._resting: asyncio.TimerHandle | None = None
 
     async def ends(self, upstream: Sequence[Upstream], tables: Iterable[Topic]) -> UpstreamEnds:
@@ -88,7 +88,7 @@ class UpstreamWatch:
         Raises:
             KafkaError: Kafka does not answer.
         """
-        if upstream and not self._asked:
+        if upstream and not self._requested:
             await self.claim(upstream)
         topics = dict.fromkeys((*tables, *(topic for one in upstream for topic in (*one.topics, one.via))))
         tps = {topic: self._context.tp(topic, self._partition) for topic in topics}
@@ -135,19 +135,19 @@ class UpstreamWatch:
             self._resting = asyncio.get_running_loop().call_later(_REST_AFTER, self._rest)
 
     async def claim(self, upstream: Sequence[Upstream]) -> bool:
-        """Request how far upstream services have read by their own account.
+        """Request the positions that upstream services report themselves.
 
-        The answer counts from the next `ends` on, provided that none of these services has a transaction open: what a
-        service wrote up to that point is then below those ends. If the answer were requested after the ends, it could
-        be about records that were not read.
+        The answer counts from the next `ends` on, provided that none of these services has a transaction open: its
+        writes up to that point are then below those ends. If the answer were requested after the ends, it could be
+        about unread records.
 
         Returns:
-            Whether any service has read further than was known.
+            Whether any service has read further than before.
 
         Raises:
             KafkaError: Kafka does not answer.
         """
-        self._asked = True
+        self._requested = True
         known = {topic: self._known(topic) for one in upstream for topic in one.topics}
         for one in upstream:
             tps = {topic: self._context.tp(topic, self._partition) for topic in one.topics}
@@ -158,7 +158,7 @@ class UpstreamWatch:
         return any(self._claims[topic] > known[topic] for topic in known)
 
     def close(self) -> None:
-        """Stop following, and discard what is known of upstream."""
+        """Stop following, and discard the positions of upstream."""
         self._rest()
         self._floors.clear()
 
@@ -168,9 +168,9 @@ class UpstreamWatch:
     def _advance(self, one: Upstream, ends: UpstreamEnds | None = None) -> None:
         """Note how far an upstream service has read, and drop the keys of records below that."""
         done = self._progress(one, 0 if ends is None else ends.stable[one.via])
-        settled = ends is not None and one.via in ends.written and ends.stable[one.via] >= ends.written[one.via]
-        claims = ends.claims if ends is not None and settled else {}
-        if ends is not None and not settled:
+        stable = ends is not None and one.via in ends.written and ends.stable[one.via] >= ends.written[one.via]
+        claims = ends.claims if ends is not None and stable else {}
+        if ends is not None and not stable:
             self._drop(one, ends.claims)
         for topic in one.topics:
             floor = max(self._floors.get(topic, 0), done.get(topic.short, 0), claims.get(topic, 0))
@@ -184,13 +184,13 @@ class UpstreamWatch:
     def _drop(self, one: Upstream, claims: Mapping[Topic, int]) -> None:
         """Drop claims that upstream made while it had a transaction open. They are requested again.
 
-        The transaction may be one whose markers are lost. Its owner then sets the offsets back, and what it wrote is
-        aborted. After that, the claim would be about records that no service has processed.
+        The markers of the transaction may be lost. Its task then sets the offsets back, and its writes are aborted.
+        After that, the claim would be about records that no service has processed.
         """
         for topic in one.topics:
             if topic in claims and self._claims.get(topic) == claims[topic]:
                 del self._claims[topic]
-                self._asked = False
+                self._requested = False
 
     async def _follow(self, one: Upstream, topic: Topic, end: int) -> bool:
         """Follow a topic from the position of the upstream service. Return False when that is too far back."""
@@ -228,4 +228,4 @@ class UpstreamWatch:
         self._followed.clear()
         self._tails.clear()
         self._claims.clear()
-        self._asked = False
+        self._requested = False

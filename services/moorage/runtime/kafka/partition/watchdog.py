@@ -1,8 +1,8 @@
-"""Ends the process when there is work and no progress.
+"""Ends the process when it has work and makes no progress.
 
-Four things are watched. A task in the event loop checks the progress of each task, whether its consumer still receives
-what Kafka has, and whether the tables that a worker follows are still read. A thread checks the event loop itself.
-While Kafka does not answer, a much longer limit applies, because a restart would not help.
+A task in the event loop checks the progress of each partition task, of each consumer, and of the tables that a worker
+follows. A thread checks the event loop itself. While Kafka does not answer, a much longer limit applies, because a
+restart would not help.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CHECKS = 12  # checks within the limit
 
 @dataclass
 class _Seen:
-    """What was seen of one task, of a table, or of a worker that has no partitions assigned yet."""
+    """The observations of one task, of a table, or of a worker that has no partitions assigned yet."""
 
     item: Any
     moves: int
@@ -117,14 +117,14 @@ class Watchdog:
             ]
             for number, (what, item, partition) in enumerate(items):
                 place = (name, partition if number else -1)
-                # Owners wait for the global view, so the progress of its first read counts as theirs.
+                # Tasks wait for the global view, so the progress of its first read counts as theirs.
                 moves = item.moves + (worker.moves if number else 0)
                 seen = self._seen.get(place)
-                unheard = bool(number) and item.idle and partition in behind.partitions
-                idle = item.idle and not unheard
+                unread = bool(number) and item.idle and partition in behind.partitions
+                idle = item.idle and not unread
                 if seen is None or seen.item is not item or seen.moves != moves or idle:
                     self._seen[place] = _Seen(item, moves)
-                elif unheard:
+                elif unread:
                     stuck.append((f"{what} does not receive what Kafka has and", seen, max(self._limit, self._hidden)))
                 else:
                     stuck.append((what, seen, self._limit))

@@ -21,7 +21,7 @@ from moorage.runtime.engine.journal import Journals
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes, broker_times, session_timeout
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.partition.assignor import StickyAssignor
 from moorage.runtime.kafka.partition.context import WorkerContext
 from moorage.runtime.kafka.partition.partition_task import PartitionTask, Phase
@@ -47,7 +47,7 @@ _POLL_RECORDS = 4000
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.2, 5.0
 _STOP_TIMEOUT = 10.0  # seconds for a client to leave
 _FRESHEN_SECONDS = 2.0  # the longest that a decision waits for a global view that is as new as its input
-_ASKING = 5.0  # seconds within which Kafka must return the ends of partitions
+_ANSWER_SECONDS = 5.0  # seconds within which Kafka must return the ends of partitions
 _STARTING_AT_ONCE = 6  # producers; more of them only compete for the event loop
 
 
@@ -58,7 +58,7 @@ class Worker(Generic[S]):
         service: the service that decides.
         settings: the address of Kafka, and how to run.
         clock: the source of the time.
-        partitions: the number of partitions of the topics, if it is known already; otherwise the topics are created.
+        partitions: the number of partitions of the topics, if already read; otherwise the topics are created.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Worker(Generic[S]):
         self._moves = 0
         self._assignor: StickyAssignor | None = None
         self._standbys: Standbys[S] | None = None
-        self._asked_in = -1
+        self._requested_round = -1
         self._leaving: set[asyncio.Future[Any]] = set()
         self._failure: asyncio.Future[None] | None = None
         self._context: WorkerContext[S] | None = None
@@ -105,7 +105,7 @@ class Worker(Generic[S]):
 
     @property
     def lacks(self) -> str:
-        """What is missing while the group has assigned no partitions."""
+        """The missing part while the group has assigned no partitions."""
         return "is not in its group"
 
     @property
@@ -135,7 +135,7 @@ class Worker(Generic[S]):
 
     @property
     def restored(self) -> object:
-        """What it has restored as a standby, and how often each task has restored its state."""
+        """Its standby tables, and how often each task has restored its state."""
         warm = frozenset() if self._standbys is None else self._standbys.warm
         return warm, {partition: task.restores for partition, task in self.tasks.items()}
 
@@ -238,7 +238,9 @@ class Worker(Generic[S]):
                     await self._forget_globals()
                     self._age = None
                 except (KafkaError, TimeoutError, OSError) as error:
-                    log.warning("worker.session_failed", service=self.service.name, error=told(error, self._settings))
+                    log.warning(
+                        "worker.session_failed", service=self.service.name, error=describe(error, self._settings)
+                    )
                     await asyncio.sleep(backoff)
                     backoff = min(backoff * 2, _BACKOFF_MAX)
                 else:
@@ -248,7 +250,7 @@ class Worker(Generic[S]):
 
     async def _forget_globals(self) -> None:
         found, self._globals = self._globals, None
-        self._journals = None  # what follows rests on another view
+        self._journals = None  # the next tasks rest on another view
         if found is not None:
             await found.stop()
 
@@ -317,7 +319,7 @@ class Worker(Generic[S]):
             starting=asyncio.Semaphore(_STARTING_AT_ONCE),
         )
         standbys = Standbys(context, calm=lambda: self.ready, on_warm=functools.partial(self._on_warm, consumer))
-        self._assignor, self._standbys, self._asked_in = assignor, standbys, -1
+        self._assignor, self._standbys, self._requested_round = assignor, standbys, -1
         try:
             await self._consume(context, standbys)
         finally:
@@ -354,7 +356,7 @@ class Worker(Generic[S]):
                 task.cancel()
 
     async def _freshen(self, offsets: Offsets, topics: Collection[Topic]) -> bool:
-        """Read global topics to what is committed now; returns False when that took too long."""
+        """Read global topics to their committed end; return False when that took too long."""
         if self._globals is None or not topics:
             return True
         try:
@@ -366,7 +368,7 @@ class Worker(Generic[S]):
         return True
 
     async def _read_to_ends(self) -> bool:
-        """Return True when everything that is committed now has been read; False when that is not known."""
+        """Return True when everything that is committed now has been read; False when that is uncertain."""
         context, view = self._context, self._globals
         if context is None or not self._assigned or not (view is None or view.caught_up.is_set()):
             return False
@@ -417,7 +419,7 @@ class Worker(Generic[S]):
     # The group.
 
     def _warm(self) -> Iterable[int]:
-        """Return the partitions that the worker can take over at once. Without standbys, it is ready for all."""
+        """Return the partitions that the worker can take at once. Without standbys, it is ready for all."""
         if not self._settings.standbys:
             return range(self.partitions)
         return () if self._standbys is None else self._standbys.warm
@@ -425,10 +427,10 @@ class Worker(Generic[S]):
     def _on_warm(self, consumer: AIOKafkaConsumer) -> None:
         """Join the group again once the worker is warm for everything that it is to own, to get it."""
         assignor, standbys = self._assignor, self._standbys
-        if assignor is None or standbys is None or not assignor.coming or assignor.round == self._asked_in:
+        if assignor is None or standbys is None or not assignor.coming or assignor.round == self._requested_round:
             return
         if assignor.coming <= standbys.warm:
-            self._asked_in = assignor.round
+            self._requested_round = assignor.round
             log.info("worker.warm", service=self.service.name, partitions=sorted(assignor.coming))
             clients.rejoin(consumer)
 
@@ -447,8 +449,8 @@ class Worker(Generic[S]):
             partitions = clients.whole_partitions(
                 tps, clients.topic_names(self.service.sources, self._settings.topic_prefix)
             )
-            gone = [task for partition, task in self.tasks.items() if partition not in partitions]
-            for task in gone:
+            lost = [task for partition, task in self.tasks.items() if partition not in partitions]
+            for task in lost:
                 del self.tasks[task.partition]
             standbys, assignor = self._standbys, self._assignor
             for partition in sorted(partitions):
@@ -462,10 +464,10 @@ class Worker(Generic[S]):
                     task.start()
             self._assigned = True
             self._moves += 1
-            log.info("worker.assigned", service=self.service.name, partitions=sorted(partitions), given_up=len(gone))
-            if gone:
+            log.info("worker.assigned", service=self.service.name, partitions=sorted(partitions), given_up=len(lost))
+            if lost:
                 # The coordinator waits for this method before it sends heartbeats again.
-                self._background(asyncio.gather(*(task.stop() for task in gone), return_exceptions=True))
+                self._background(asyncio.gather(*(task.stop() for task in lost), return_exceptions=True))
             if standbys is not None and assignor is not None:
                 self._background(asyncio.ensure_future(standbys.hold(assignor.standby - partitions)))
 
@@ -480,7 +482,7 @@ class Worker(Generic[S]):
             self._failure.set_exception(error)
 
     async def _drain(self) -> None:
-        """Let every task finish what is in flight. An task that cannot is given up."""
+        """Let every task finish its writes in flight. A task that cannot is given up."""
         limit = self._settings.transaction_timeout_ms / 1000
         tasks = list(self.tasks.values())
         results = await asyncio.gather(
@@ -510,7 +512,7 @@ class Worker(Generic[S]):
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka publishes no types
-    """Tells the worker about rebalances. It pauses first, and lets no exception disappear."""
+    """Passes rebalances to the worker. It pauses first, and lets no exception disappear."""
 
     def __init__(self, worker: Worker[Any], context: WorkerContext[Any]) -> None:
         self._worker = worker
@@ -536,9 +538,9 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka pu
 async def _behind(context: WorkerContext[Any], phases: Mapping[int, Phase], view: GlobalReader | None) -> Behind:
     """Return where Kafka has more than this worker has received.
 
-    The ends are requested over a separate connection, because a consumer that no longer receives anything does not know
-    that there is more. An open transaction may hide records of sources until its timeout. For tables, only records
-    below every open transaction count. The result is empty when Kafka does not answer.
+    The ends are requested over a separate connection, because a consumer that no longer receives anything does not see
+    new records. An open transaction may hide records of sources until its timeout. For tables, only records below every
+    open transaction count. The result is empty when Kafka does not answer.
 
     Args:
         context: the context of the worker's session.
@@ -547,7 +549,7 @@ async def _behind(context: WorkerContext[Any], phases: Mapping[int, Phase], view
     """
     working = [partition for partition, phase in phases.items() if phase is Phase.RUNNING]
     try:
-        async with asyncio.timeout(_ASKING):
+        async with asyncio.timeout(_ANSWER_SECONDS):
             return Behind(await _sources(context, working), await _tables(context, working, view))
     except (KafkaError, TimeoutError, OSError, RuntimeError):  # no answer, or the partitions are changing right now
         return Behind()

@@ -1,6 +1,6 @@
 """The global view of a service: every worker reads every partition of some topics.
 
-A view that fails while it folds in records is no longer used: no owner starts with it, and the worker ends.
+A view that fails while it folds in records is no longer used: no task starts with it, and the worker ends.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from moorage.runtime.engine.journal import Journal
-from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.kafka.tables.table_reader import TableReader, Tail
 from moorage.runtime.process import metrics
@@ -35,18 +35,18 @@ _BACKOFF = 0.5  # seconds between attempts to request the ends
 
 
 class GlobalReader:
-    """Keeps a `GlobalView` up to date for as long as the worker lives. Owners come and go in the meantime.
+    """Keeps a `GlobalView` up to date for the lifetime of the worker, across changes of its tasks.
 
     Args:
         service: the service's name, for metrics.
-        topics: the topics that the view consists of.
+        topics: the topics of the view.
         view: the view that records are folded into.
         settings: the address of Kafka.
         partitions: the number of partitions of each topic.
         client_id: the client's name, for Kafka's logs.
         on_change: called with the partitions to wake; None for all of them.
         on_failure: called at once when the view can no longer be used. Without it, `failure` shows it.
-        journal: notes what is read.
+        journal: notes the reads.
         fold: folds in a record, in place of the view's `apply`; must not raise when a record is invalid.
     """
 
@@ -136,7 +136,7 @@ class GlobalReader:
         await self._reader.stop()
 
     async def freshen(self, topics: Collection[Topic], offsets: Offsets) -> dict[TopicPartition, int]:
-        """Read some of the topics up to what is committed now.
+        """Read some of the topics up to their committed end.
 
         Returns:
             The ends to which they were read; empty before the first read has begun.
@@ -155,13 +155,13 @@ class GlobalReader:
             try:
                 await self._read_to_end()
             except (KafkaError, TimeoutError, OSError, StartAfresh) as error:
-                log.warning("globals.not_caught_up", service=self._service, error=told(error, self._settings))
+                log.warning("globals.not_caught_up", service=self._service, error=describe(error, self._settings))
                 await asyncio.sleep(_BACKOFF)
             except Exception as error:  # noqa: BLE001 - any error ends the worker
                 self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Stop following the view, and let no owner start with it, because a record may be folded in only partly."""
+        """Stop following the view, and let no task start with it, because a record may be folded in only partly."""
         if self._failure is not None:
             return
         self._failure = RuntimeFailure(f"the global view of {self._service} failed: {error!r}")
@@ -183,7 +183,7 @@ class GlobalReader:
             ends = await self._offsets.end(places)
         finally:
             await self._offsets.stop()
-        if not self._tails:  # a second attempt continues what the first one began
+        if not self._tails:  # a second attempt continues the first one
             self._tails = [
                 (self._reader.add(tp, begins[tp], self._sink(topic), on_failure=self._fail), begins[tp])
                 for tp, topic in places.items()

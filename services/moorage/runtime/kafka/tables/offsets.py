@@ -48,15 +48,15 @@ class Offsets:
 
     async def begin(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the first offset of each partition."""
-        return dict(await self._asking().beginning_offsets(list(partitions)))
+        return dict(await self._consumer_for_offsets().beginning_offsets(list(partitions)))
 
     async def end(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the high watermark of each partition: the offset that the next record will have."""
-        return dict(await self._asking().end_offsets(list(partitions)))
+        return dict(await self._consumer_for_offsets().end_offsets(list(partitions)))
 
     async def stable(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the last stable offset of each partition. No transaction is open below it."""
-        self._asking()
+        self._consumer_for_offsets()
         async with self._lock:
             if self._committed_only is None:
                 consumer = clients.table_consumer(self._settings, client_id=f"{self._name}-stable")
@@ -71,12 +71,12 @@ class Offsets:
     async def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the committed offsets of another group. Partitions without one are left out."""
         async with self._lock:
-            admin = await self._asking_admin()
+            admin = await self._admin_client()
         found = await admin.list_consumer_group_offsets(group, partitions=list(partitions))
         return {tp: entry.offset for tp, entry in found.items() if entry.offset >= 0}
 
     async def is_member(self, group: str, client_id: str, partition: TopicPartition) -> bool:
-        """Return whether the group's coordinator says that the member of this client holds the partition now."""
+        """Return whether the group's coordinator assigns the partition to this client now."""
         async with self._lock:
             now = asyncio.get_running_loop().time()
             if self._members is None or self._members[0] < now - _FRESH or self._members[1] != group:
@@ -85,8 +85,8 @@ class Offsets:
         return (partition.topic, partition.partition) in held
 
     async def _describe(self, group: str) -> dict[str, set[tuple[str, int]]]:
-        """Return what each client of a stable group holds; empty while the group rebalances."""
-        admin = await self._asking_admin()
+        """Return the partitions of each client of a stable group; empty while the group rebalances."""
+        admin = await self._admin_client()
         held: dict[str, set[tuple[str, int]]] = {}
         for response in await admin.describe_consumer_groups([group]):
             for code, _, state, _, _, members, *_ in response.groups:
@@ -99,7 +99,7 @@ class Offsets:
                     held[client] = {(tp.topic, tp.partition) for tp in decoded.partitions()}
         return held
 
-    async def _asking_admin(self) -> AIOKafkaAdminClient:
+    async def _admin_client(self) -> AIOKafkaAdminClient:
         if self._admin is None:
             admin = clients.admin_client(self._settings, client_id=f"{self._name}-members")
             try:
@@ -110,7 +110,7 @@ class Offsets:
             self._admin = admin
         return self._admin
 
-    def _asking(self) -> AIOKafkaConsumer:
+    def _consumer_for_offsets(self) -> AIOKafkaConsumer:
         if self._consumer is None:
             raise RuntimeError("the offsets client was not started")
         return self._consumer

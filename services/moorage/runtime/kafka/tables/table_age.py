@@ -1,10 +1,10 @@
-"""Limits the age of what a process has read, so that it does not miss deletions while it is stopped.
+"""Limits the age of a process's reads, so that it does not miss deletions while it is stopped.
 
 A compacted topic keeps the tombstone of a deleted key only for a limited time (`delete.retention.ms`). A process may be
-stopped for longer: its machine sleeps, it is suspended, or its network is down. If it then continued to read where it
-was, it would miss the deletion. So everything is read again from the beginning when half of that time has passed since
-everything was last known to be read. Keys that were deleted before then are gone from the topic, and keys that were
-deleted since then still have their tombstones.
+stopped for longer: its machine sleeps, it is suspended, or its network is down. If it then continued to read from its
+position, it would miss the deletion. So everything is read again from the beginning when half of that time has passed
+since the last complete read. Keys that were deleted before then are no longer in the topic, and keys that were deleted
+since then still have their tombstones.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from moorage_schemas.topics import TOMBSTONE_RETENTION_MS, TOPICS, Cleanup
 log = structlog.get_logger(__name__)
 
 _KEPT: Final = "delete.retention.ms"
-_ASKING: Final = 60.0
+_ANSWER_SECONDS: Final = 60.0
 """Seconds for which the request for this setting is repeated while brokers come and go."""
 
 _SAFE: Final = 0.5
@@ -48,7 +48,7 @@ class Instant(NamedTuple):
 
 
 class TableAge:
-    """The time since which everything that was read is known to be complete.
+    """The time since which all reads are certainly complete.
 
     Args:
         clock: the wall clock.
@@ -71,7 +71,7 @@ class TableAge:
         return self._limit
 
     @property
-    def over(self) -> bool:
+    def is_expired(self) -> bool:
         """Whether so much time has passed, on either clock, that deletions may have been missed."""
         now = self.instant()
         return max(now.wall - self._whole.wall, now.ticks - self._whole.ticks) > self._limit
@@ -80,10 +80,10 @@ class TableAge:
         """Return the present moment."""
         return Instant(self._clock.now().timestamp(), asyncio.get_running_loop().time())
 
-    def whole(self, asked: Instant) -> None:
+    def whole(self, instant: Instant) -> None:
         """Note that everything that was committed at that moment has been read."""
-        if not self.over:
-            self._whole = max(self._whole, asked, key=lambda one: one.ticks)
+        if not self.is_expired:
+            self._whole = max(self._whole, instant, key=lambda one: one.ticks)
 
     def check(self) -> None:
         """Check that the limit has not passed.
@@ -91,23 +91,23 @@ class TableAge:
         Raises:
             TablesTooOld: everything must be read again.
         """
-        if self.over:
-            raise TablesTooOld(f"the tables were not known to be read to their ends for {self._limit:g} s")
+        if self.is_expired:
+            raise TablesTooOld(f"no complete read of the tables was confirmed for {self._limit:g} s")
 
     async def mind(self, read_to_ends: Callable[[], Awaitable[bool]]) -> None:
         """Check at intervals whether everything has been read, until cancelled.
 
         Args:
             read_to_ends: returns True when everything that was committed at the call has been read, and False when that
-                is not known.
+        is uncertain.
         """
         while True:
             await asyncio.sleep(self.interval)
-            asked = self.instant()
+            instant = self.instant()
             try:
                 async with asyncio.timeout(self._limit):
                     if await read_to_ends():
-                        self.whole(asked)
+                        self.whole(instant)
             except (KafkaError, TimeoutError, OSError, RuntimeError, StartAfresh) as error:
                 # No answer, or the partitions are changing right now. The next check may succeed.
                 log.debug("age.unknown", error=repr(error))
@@ -129,7 +129,7 @@ async def tombstones_kept(settings: Settings) -> float:
             lambda: admin.describe_configs(
                 [ConfigResource(ConfigResourceType.TOPIC, name, {_KEPT: None}) for name in names]
             ),
-            deadline=asyncio.get_running_loop().time() + _ASKING,
+            deadline=asyncio.get_running_loop().time() + _ANSWER_SECONDS,
         )
     finally:
         await admin.close()

@@ -19,7 +19,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import IllegalStateError, KafkaError
 
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.kafka.clients.refusals import told
+from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.process.failures import StartAfresh
 from moorage.runtime.settings.process_settings import Settings
 
@@ -34,8 +34,8 @@ _WAITED_MS = 10  # while a caller waits for one
 _LIMITED_MS = 100  # while a tail has a limit
 _IDLE_MS = 1000
 _BACKOFF = 0.5  # seconds before a failed consumer is replaced
-_SETTLE = 0.01  # seconds without another new partition after which the new ones are assigned
-_SETTLE_AT_MOST = 10  # times that it is waited for them
+_QUIET_SECONDS = 0.01  # seconds without another new partition after which the new ones are assigned
+_QUIET_TIMES = 10  # times that it is waited for them
 
 
 @dataclass(eq=False)
@@ -51,7 +51,7 @@ class Tail:
     """The first offset that is not read. None means to follow forever."""
 
     on_failure: Callable[[Exception], None] | None = None
-    """Called with the error of the sink. The sink has taken some of the records, but it is not known which."""
+    """Called with the error of the sink. The sink has taken some of the records, but it is unknown which."""
 
     waiters: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
 
@@ -107,7 +107,7 @@ class TableReader:
         return found
 
     async def _passed(self, tail: Tail) -> int:
-        """Return the offset below which the tail's sink was given everything, as far as the consumer knows now."""
+        """Return the offset below which the tail's sink has received everything, by the consumer's present position."""
         taken = self._polled is None or not self._polled.done()  # otherwise the sink is about to get fetched records
         # A tail with a limit may have been fetched beyond it, and a paused one is sought back before it continues.
         followed = tail.limit is None and tail.tp not in self._idle
@@ -162,7 +162,7 @@ class TableReader:
     def remove(self, tails: Iterable[Tail]) -> None:
         """Stop reading for these tails. Tasks that still wait for them get `StartAfresh`.
 
-        A tail that another has replaced is not read any more, and the other stays.
+        A tail that another has replaced is no longer read, and the other stays.
         """
         self._remove(tails, "the table is no longer read")
 
@@ -227,7 +227,7 @@ class TableReader:
                 self._consumer = consumer
                 await self._read(consumer)
             except KafkaError as error:
-                log.warning("tables.reader_failed", client=self._client_id, error=told(error, self._settings))
+                log.warning("tables.reader_failed", client=self._client_id, error=describe(error, self._settings))
             except asyncio.CancelledError:
                 task = asyncio.current_task()
                 if task is None or task.cancelling():
@@ -263,9 +263,9 @@ class TableReader:
             self._changed.clear()
             wanted = self._wanted()
             if any(reading.get(tp) is not tail for tp, tail in wanted.items()):
-                # A new assignment interrupts all fetches, and the broker still answers them, one after the other.
-                # So the partitions of a worker that starts are assigned together, those only announced included.
-                await self._settled()
+                # A new assignment interrupts all fetches, and the broker still answers them, one after the other. So
+                # the partitions of a worker that starts are assigned together, including those only announced.
+                await self._pause_for_others()
                 reading, idle = dict(self._by_partition), set()
                 self._reading, self._idle = reading, idle
                 consumer.assign(list(reading))
@@ -281,8 +281,8 @@ class TableReader:
                 if self._by_partition.get(tp) is tail and not tail.done:
                     self._take(tail, records)
             self._polled = None
-            # This is done before any waiter is woken. The records that were fetched beyond a limit are gone from the
-            # consumer, and a tail whose limit is moved must be paused, so that the consumer seeks back.
+            # This is done before any waiter is woken. The consumer has dropped the records that were fetched beyond a
+            # limit. A tail whose limit is moved must be paused, so that the consumer seeks back.
             self._pause_idle(consumer, reading, idle)
             for tp, tail in reading.items():
                 if self._by_partition.get(tp) is tail and not tail.done and (tail.waiters or tail.limit is not None):
@@ -291,11 +291,11 @@ class TableReader:
                 self._wake(tail)
             await asyncio.sleep(0)
 
-    async def _settled(self) -> None:
+    async def _pause_for_others(self) -> None:
         """Wait a moment for other partitions that are about to be added."""
-        for _ in range(_SETTLE_AT_MOST):
+        for _ in range(_QUIET_TIMES):
             known = len(self._by_partition)
-            await asyncio.sleep(_SETTLE)
+            await asyncio.sleep(_QUIET_SECONDS)
             if len(self._by_partition) == known:
                 return
 

@@ -43,7 +43,7 @@ class Outbox:
         self._apply = apply
 
     def __len__(self) -> int:
-        """The number of records."""
+        """Return the number of records."""
         return len(self.emits)
 
     def begin(self, cause: Meta | None, *grounds: object) -> None:
@@ -59,7 +59,7 @@ class Outbox:
         self.cause = cause
 
     def put(self, topic: Topic, key: str, partition_key: str, event: Model | None, *, step: str = "") -> None:
-        """Write a record, or a tombstone (None). See `Emit` for the arguments."""
+        """Write a record, or a tombstone (None). The arguments are those of `Emit`."""
         self.emits.append(Emit(topic, key, partition_key, event, self.cause, step=step))
         if topic is PLACEMENTS:
             self._apply(topic, key, event)
@@ -86,5 +86,5 @@ class LastDecision:
 
 
 def supersedes(event: WorkloadPlaced, known: LastDecision | None) -> bool:
-    """Return whether a decision replaces the known one: it is newer, or about a later workload of the same name."""
+    """Return whether a decision replaces the last one: it is newer, or about a later workload of the same name."""
     return known is None or known.uid != event.uid or event.generation >= known.generation

@@ -85,7 +85,7 @@ class Controller(ABC):
 
     @abstractmethod
     def reconcile_one(self, outbox: Outbox, work: Work) -> None:
-        """Reconcile the records of one resource with what they should be."""
+        """Bring the records of one resource to their desired state."""
 
     def reconcile(self, outbox: Outbox) -> None:
         """Process the queue until a portion is written, or a portion of work is done without writing much."""

@@ -54,7 +54,7 @@ class PodSource:
         """The bridge that mirrors it from a real cluster; empty if it is declared here."""
 
         self.bound_as = self.ref
-        """The owner in its bindings. For a mirrored pod it is the controller that has made the pod in its cluster."""
+        """The controller in its bindings. For a mirrored pod, it is the one that has made the pod in its cluster."""
 
         self.version = event.version
         self.controller: WorkloadController | None = None
@@ -68,7 +68,7 @@ class PodSource:
         """The name of another scheduler that is to place its pods; empty for none."""
 
         self.gated = False
-        """Whether `spec.schedulingGates` is not empty: its pods wait until all gates are gone."""
+        """Whether `spec.schedulingGates` is not empty: its pods wait until all gates are removed."""
 
         self.undecided = ""
         """For a mirrored pod: a field of its spec with a demand that no filter judges. Empty if there is none."""
@@ -77,16 +77,16 @@ class PodSource:
         """The orders about its pods, by their uids."""
 
         self.changed_labels: Mapping[str, dict[str, str]] = {one.uid: one.labels for one in event.pod_metadata}
-        """The labels of those of its pods for which somebody has changed them, by their uids."""
+        """The edited labels of those of its pods whose labels were changed, by their uids."""
 
         self._shape: tuple[int, PodShape] | None = None
         self._labels: tuple[str, dict[str, str]] = ("", {})
         metadata: Mapping[str, Any] = event.object.get("metadata") or {}
         marked = bool(metadata.get("deletionTimestamp"))
         self.finished = marked and (event.kind == POD or _FOREGROUND in (metadata.get("finalizers") or ()))
-        """Whether it has no pods any more: it has ended, or it is being deleted and its pods go before it does.
+        """Whether it has no pods: it has ended, or it is being deleted and its pods are deleted first.
 
-        A mirrored pod that is on a node is there as long as its record, as in Kubernetes.
+        A mirrored pod on a node exists as long as its record, as in Kubernetes.
         """
 
         try:
@@ -106,7 +106,7 @@ class PodSource:
 
     @property
     def makes_no_pods(self) -> bool:
-        """Whether it is a mirrored controller. Its cluster makes its pods, and they are mirrored, too."""
+        """Whether it is a mirrored controller. Its cluster creates its pods, which are mirrored as well."""
         return bool(self.mirrored) and self.ref.kind != POD
 
     def runs_on(self, node: str) -> bool:
@@ -114,7 +114,7 @@ class PodSource:
         return bool(self.mirrored) and self.node_name == node
 
     def _follow_cluster(self, event: ResourceDeclared, *, ended: bool) -> None:
-        """Read what counts for a mirrored pod alone: who has made it, and that it stays on its node."""
+        """Read the facts of a mirrored pod alone: the creator of the pod, and that it stays on its node."""
         if self.node_name:
             self.finished = False
         elif not self.scheduler:

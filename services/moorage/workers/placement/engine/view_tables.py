@@ -24,14 +24,14 @@ from moorage_schemas.taint import Taint, TargetTainted
 
 
 class Declaration(Enum):
-    """The effect of a declaration on what is known of its target."""
+    """The effect of a declaration on its target's entry."""
 
     STALE = auto()
-    """No effect: it is older than the known declaration, or deletes an unknown target."""
+    """No effect: it is older than the last declaration, or deletes a target without an entry."""
 
     DELETED = auto()
     NEW = auto()
-    """The target was not known."""
+    """The target is new."""
 
     CHANGED = auto()
     REPLACED = auto()
@@ -55,7 +55,7 @@ class _KeptTaints(Struct, frozen=True, gc=False):
 
 
 class TargetTable:
-    """Targets by name. A record that is not newer than the known one changes nothing."""
+    """Targets by name. A record that is not newer than the last one changes nothing."""
 
     def __init__(self) -> None:
         self._declared: dict[str, _KeptDeclaration] = {}
@@ -115,11 +115,11 @@ class TargetTable:
 
 
 def present_taints(resource: ResourceDeclared, tainted: TargetTainted | None) -> tuple[Taint, ...]:
-    """Return the taints that keep new pods away now: those in force, and people's edits that are not applied yet.
+    """Return the taints that keep new pods away now: those in force, and people's unapplied edits.
 
     A node's declaration may be read before the taint-manager has processed it. A taint that it adds counts at once, so
-    that no pod is placed in between. A taint that it removes counts until it is gone. People cannot add built-in
-    taints. Until the taint-manager has decided on a target, the taints that follow from its declaration alone count; a
+    that no pod is placed in between. A taint that it removes counts until its removal. People cannot add built-in
+    taints. Until the taint-manager has decided on a target, only the taints that follow from its declaration count; a
     managed cluster is then unreachable. These taints have no times, because placement needs none.
     """
     if tainted is not None and tainted.target_uid not in {"", resource.uid}:
@@ -199,7 +199,7 @@ class Overlay(Generic[V]):
             self._assumed[key] = assumption
 
     def assumed_by(self, who: object) -> list[str]:
-        """Return the keys of the values that one partition has assumed."""
+        """Return the keys of the values that a partition has assumed."""
         return [key for key, (by, _) in self._assumed.items() if by is who]
 
 
@@ -265,13 +265,13 @@ class EvictionTable:
         self._floor = max(self._floor, generation)
 
     def next_generation(self, workload: str, known: int | None) -> int:
-        """Return the generation of the next decision on a workload, which its next binding has, too.
+        """Return the generation of the next decision on a workload, and of its next binding.
 
-        It is above that of every binding that the workload has had, and of every eviction of one. What is no longer
-        known is below the floor.
+        It is above that of every binding of the workload, and of every eviction of one. Removed ones are below the
+        floor.
 
         Args:
             workload: the key of the workload.
-            known: the generation of the last decision; None when none is known.
+            known: the generation of the last decision; None without one.
         """
         return max(self._highest.get(workload, 0), self._floor if known is None else known) + 1

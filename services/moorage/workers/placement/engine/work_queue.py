@@ -22,7 +22,7 @@ class Work:
     pod: str = ""
     """The key of the one pod of the resource to check; empty for the whole resource."""
 
-    gone: str = ""
+    removed: str = ""
     """The name of a target that was deleted, or created again under its name."""
 
     nodes: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class WorkQueue:
         self._at_nodes: dict[str, _Waiting] = {}
 
     def __len__(self) -> int:
-        """The number of waiting pieces of work."""
+        """Return the number of waiting pieces of work."""
         return len(self._queue)
 
     def __iter__(self) -> Iterator[Work]:

@@ -44,7 +44,7 @@ class BindingDecision(LastDecision):
 
 
 def binding_decision_of(event: WorkloadPlaced) -> BindingDecision:
-    """Return what the state keeps of a decision."""
+    """Return the fields of a decision that the state keeps."""
     return BindingDecision(
         workload=event.workload.key,
         uid=event.uid,
@@ -166,7 +166,7 @@ class BindingState:
         return self.policy_for(key) is not None
 
     def would_claim(self, event: ResourceDeclared) -> bool:
-        """Return whether a known policy places a declared resource."""
+        """Return whether a policy places a declared resource."""
         policies = self.view.policies_for(str(event.object.get("apiVersion", "")), event.kind, event.namespace)
         return bool(policies) and claim(resource_of(event).claimable, policies) is not None
 

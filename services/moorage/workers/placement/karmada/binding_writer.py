@@ -69,7 +69,7 @@ class BindingWriter:
     """Writes the decision on one claimed resource, and its bindings.
 
     Args:
-        partition: the owner of the bindings that are assumed in the view.
+        partition: the partition that assumes the bindings in the view.
         state: the state of the partition.
         rules: the settings by which resources leave clusters.
         outbox: takes decisions and bindings.
@@ -124,14 +124,14 @@ class BindingWriter:
         return self.view.healthy_since(draft.workload.key, cluster, bound.bound_time)
 
     def end(self, known: BindingDecision) -> None:
-        """End the placement of a resource that was deleted, or that no policy selects any more."""
+        """End the placement of a resource that was deleted, or that no policy selects."""
         for name in sorted(known.targets.keys() | known.leaving.keys()):
             self._unbind(WorkloadRef.parse(known.workload), name)
         self._emit_placed(known.workload, None)
         self.flipped = True
 
     def end_orphans(self, draft: BindingDraft) -> None:
-        """End the bindings that belong to no decision. Only the reconciler looks for them."""
+        """End the bindings that belong to no decision. Only the reconciler calls this."""
         wanted = {binding_key(draft.workload, cluster_ref(name)) for name in draft.kept.keys() | draft.leaving.keys()}
         for key in self.view.bindings_of(draft.workload.key):
             if key not in wanted and self.state.binding(key) is not None:
@@ -140,7 +140,7 @@ class BindingWriter:
     def write(self, draft: BindingDraft, *, repair: bool) -> None:
         """Write a decision and its bindings if they differ from the present ones."""
         changed = self._bindings(draft, repair=repair)
-        if not changed and not draft.ended and not self._says_more(draft, repair=repair):
+        if not changed and not draft.ended and not self._has_changed(draft, repair=repair):
             return
         first = draft.known is None and self.owner not in self.state.last
         self._emit_placed(draft.workload.key, self._event(draft))
@@ -198,7 +198,7 @@ class BindingWriter:
             deployer=terms.deployer,
         )
 
-    def _says_more(self, draft: BindingDraft, *, repair: bool) -> bool:
+    def _has_changed(self, draft: BindingDraft, *, repair: bool) -> bool:
         """Return whether a decision differs from the previous one in a reported value."""
         known = draft.known
         if known is None:

@@ -37,7 +37,7 @@ CLUSTERS: Final = f"{TargetKind.CLUSTER.value}/"
 POLICIES: Final = (f"{NAMESPACED}/", f"{CLUSTER_WIDE}/")
 
 Scope = tuple[str, str, str]
-"""What a policy may claim: apiVersion, kind and namespace; the namespace is empty for all."""
+"""The scope of a policy: apiVersion, kind and namespace; the namespace is empty for all."""
 
 _CHANGED: Final = 1024
 """The number of changes of policies that are remembered by scope."""
@@ -54,7 +54,7 @@ class ClusterListener(Protocol):
     def healthy(self, workload: str, meta: Meta) -> None:
         """Note that a workload was reported healthy. This has an effect only while it leaves a cluster."""
 
-    def cluster_gone(self, name: str, meta: Meta) -> None:
+    def cluster_removed(self, name: str, meta: Meta) -> None:
         """Note that a cluster was deleted, or created again under its name."""
 
 
@@ -86,7 +86,7 @@ class ClusterBinding:
 
 
 class ClusterView:
-    """The whole fleet, as the placement of resources on clusters sees it."""
+    """The whole fleet, as the placement of resources on clusters uses it."""
 
     def __init__(self) -> None:
         self.fleet = ClusterFleet()
@@ -143,7 +143,7 @@ class ClusterView:
         elif record.topic is EVICTIONS:
             requested = self.evictions.fold(record)
             if requested is not None:
-                self._tell(requested.event.workload.key, record.meta)
+                self._notify(requested.event.workload.key, record.meta)
         elif record.topic is WORKLOAD_CONDITIONS:
             self._condition(record, event if isinstance(event, WorkloadConditionChanged) else None)
 
@@ -154,7 +154,7 @@ class ClusterView:
         found = self._targets.declare(target.name, event)
         if found in {Declaration.DELETED, Declaration.REPLACED}:
             self.fleet.remove(target.name)
-            self._gone(target.name, record.meta)
+            self._removed(target.name, record.meta)
         if found not in {Declaration.STALE, Declaration.DELETED}:
             self._fold(target.name, record.meta)
 
@@ -170,16 +170,16 @@ class ClusterView:
         try:
             info = ClusterInfo.of(declared.object, present_taints(declared, self._targets.tainted(name)))
         except ValidationError:
-            return  # the gateway accepts only readable objects; the known state is kept
+            return  # the gateway accepts only readable objects; the former state is kept
         change = self.fleet.put(info)
         if change >= FleetChange.ROOM:
             self.rooms += 1
             self.openings += change is FleetChange.OPENED
             self.opened_by = meta
 
-    def _gone(self, name: str, meta: Meta) -> None:
+    def _removed(self, name: str, meta: Meta) -> None:
         for listener in self._listeners:
-            listener.cluster_gone(name, meta)
+            listener.cluster_removed(name, meta)
 
     def _policy(self, record: Input, event: ResourceDeclared | None) -> None:
         before = self.policies.pop(record.key, None)
@@ -229,7 +229,7 @@ class ClusterView:
         else:
             self._healthy.pop(record.key, None)
 
-    def _tell(self, workload: str, meta: Meta) -> None:
+    def _notify(self, workload: str, meta: Meta) -> None:
         for listener in self._listeners:
             listener.notice(workload, meta)
 
@@ -269,13 +269,13 @@ class ClusterView:
         return self.evictions.requested(workload, uid, cluster, generation)
 
     def taint_generation(self, cluster: str) -> int:
-        """Return the generation of the known taints of a cluster; 0 when none are known."""
+        """Return the generation of the taints of a cluster; 0 for none."""
         return self._targets.taint_generation(cluster)
 
     def healthy_since(self, workload: str, cluster: str, bound: datetime) -> bool:
-        """Return whether a workload was reported healthy on a cluster at or after the time when it was bound there.
+        """Return whether a workload was reported healthy on a cluster since it was bound there.
 
-        Many deployers report times in whole seconds, so a report from the same second counts, too.
+        Many deployers report times in whole seconds, so a report from the same second counts.
         """
         reported = self._healthy.get(workload_condition_key(workload, f"{CLUSTERS}{cluster}", HEALTHY))
         return reported is not None and reported >= bound.replace(microsecond=0)

@@ -27,13 +27,13 @@ from moorage_schemas.resources.workload_kinds import BINDING_KINDS
 
 
 class BindingController(Controller, ClusterListener):
-    """Reconciles the records of claimed resources with what their policies demand.
+    """Reconciles the records of claimed resources with the demands of their policies.
 
     Args:
         rules: the present rules by which resources leave clusters.
         demand: returns the replicas and requests of a resource, by its key.
-        flipped: called with a resource that has started, or stopped, being placed on clusters, and with the cause,
-            because its pods on nodes must be checked.
+        flipped: called with a resource that starts or stops being placed on clusters, and with the cause. Its pods on
+    nodes must then be checked.
     """
 
     resources: tuple[str, ...] = (*CLAIMABLE, *PLACED)
@@ -68,38 +68,35 @@ class BindingController(Controller, ClusterListener):
         self.state.view = view
         view.attach(self)
 
+    @override
     def leave(self) -> None:
-        """Leave the view, because the partition is taken away."""
         self.state.view.detach(self)
 
     # Input from the topics of the partition.
 
+    @override
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """Fold in a resource that is declared, or deleted (None). A deployment's replica sets are none of their own."""
         try:
             self.state.declare(key, event if event is not None and not is_part(event) else None)
         except ValidationError:
             self.state.declare(key, None)  # the gateway mirrors only readable bindings
 
+    @override
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """Fold in a decision on a resource; None when the resource is no longer placed."""
         self.state.decided(key, event)
 
+    @override
     def is_new(self, event: ResourceDeclared) -> bool:
-        """Return whether a mirrored binding is seen for the first time. Other resources need only the view.
-
-        A policy that is declared later takes effect then. What the control plane knew of its clusters when it made the
-        binding must be known here, too.
-        """
+        # resources that are not mirrored bindings need only the view
         return event.mirrored is not None and event.kind in BINDING_KINDS and event.key not in self.state.resources
 
+    @override
     def check_resource(self, key: str, cause: Meta) -> None:
-        """Add a resource to the queue if it is, or was until now, placed on clusters."""
         if self.state.concerned(key):
             self.work.add(Work(key, cause))
 
+    @override
     def keys(self) -> list[str]:
-        """Return the resources that are, or were until now, placed on clusters, sorted."""
         state = self.state
         return [key for key in sorted(state.resources.keys() | state.last.keys()) if state.concerned(key)]
 
@@ -118,14 +115,14 @@ class BindingController(Controller, ClusterListener):
             self.notice(workload, meta)
 
     @override
-    def cluster_gone(self, name: str, meta: Meta) -> None:
+    def cluster_removed(self, name: str, meta: Meta) -> None:
         for owner in self.state.at(name):
-            self.work.add(Work(owner, meta, gone=name))
+            self.work.add(Work(owner, meta, removed=name))
 
     # Work to do.
 
+    @override
     def due(self) -> bool:
-        """Return whether there is something to do now, independent of the time."""
         state, view = self.state, self.state.view
         return (
             not self.begun
@@ -136,12 +133,12 @@ class BindingController(Controller, ClusterListener):
             or (bool(state.waiting) and self._rooms != view.rooms)
         )
 
+    @override
     def next_time(self) -> datetime | None:
-        """Return when the next grace period ends; None when there is none."""
         return self.state.ends.next()
 
+    @override
     def gather(self, now: datetime) -> None:
-        """Add resources to the queue that a changed policy or cluster concerns, or whose grace period is over."""
         state, view = self.state, self.state.view
         if not self.begun:
             self.begun = True
@@ -162,8 +159,8 @@ class BindingController(Controller, ClusterListener):
         for (owner, _), end in state.ends.take_due(now):
             self.work.add(Work(owner, timed_cause(owner, end)))
 
+    @override
     def reconcile_one(self, outbox: Outbox, work: Work) -> None:
-        """Reconcile the records of a resource with what its policy demands."""
         writer = BindingWriter(self, self.state, self.rules, outbox)
         reconcile(writer, work, self._demand)
         if writer.flipped:

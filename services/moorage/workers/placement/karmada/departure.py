@@ -1,4 +1,4 @@
-"""Decides which clusters a resource may leave now, and where it goes instead."""
+"""Decides which clusters a resource may leave now, and which ones replace them."""
 
 from __future__ import annotations
 
@@ -32,24 +32,23 @@ class Departure:
 
 
 def depart(
-    scheduler: ClusterScheduler, request: ClusterRequest, asked: Mapping[str, Requested], *, forced: bool
+    scheduler: ClusterScheduler, request: ClusterRequest, requested: Mapping[str, Requested], *, forced: bool
 ) -> Departure:
-    """Leave all of the requested clusters or, if the others would not take the whole resource, as many as possible.
+    """Leave all requested clusters or, if the others would not take the whole resource, as many as possible.
 
     Args:
-        scheduler: decides where the resource goes.
+        scheduler: decides on the replacements.
         request: the scheduling request, in which all of these clusters are among the existing ones.
-        asked: the clusters to leave, each with its eviction. They are tried one after another, in the order of the
-            requests.
+        requested: the clusters to leave, each with its eviction. They are tried in the order of the requests.
         forced: whether to leave all of them even if the other clusters do not take the whole resource.
     """
-    found = decide(scheduler, *_without(request, set(asked), set()))
+    found = decide(scheduler, *_without(request, set(requested), set()))
     if found.targets is not None or forced:
-        return Departure(found, left=set(asked))
-    departure = Departure(stuck=set(asked), failed=found)
-    if len(asked) == 1 or division_of(request.placement) is Division.STATIC_WEIGHT:
+        return Departure(found, left=set(requested))
+    departure = Departure(stuck=set(requested), failed=found)
+    if len(requested) == 1 or division_of(request.placement) is Division.STATIC_WEIGHT:
         return departure
-    for name in sorted(asked, key=lambda name: (asked[name].event.decided_time, name)):
+    for name in sorted(requested, key=lambda name: (requested[name].event.decided_time, name)):
         out = departure.left | {name}
         found = decide(scheduler, *_without(request, out, departure.stuck - {name}))
         if found.targets is not None:
@@ -59,13 +58,13 @@ def depart(
 
 
 def decide(scheduler: ClusterScheduler, request: ClusterRequest, out: frozenset[str] = frozenset()) -> ClusterDecision:
-    """Return where a resource goes. It returns to a cluster that it is leaving only if it does not fit elsewhere.
+    """Return a resource's new clusters. A cluster that it is leaving is used only if others do not suffice.
 
     Args:
         scheduler: decides.
         request: the request. `leaving` are the clusters that it is about to leave; their taints count like those of any
-            other cluster.
-        out: clusters to which it must never return.
+    other cluster.
+        out: clusters that it must not use.
     """
     found = scheduler.decide(replace(request, leaving=request.leaving | out))
     if found.targets is None and request.leaving:

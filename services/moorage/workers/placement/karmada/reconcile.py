@@ -1,4 +1,4 @@
-"""Reconciles one claimed resource: which policy places it, where it goes, and which clusters it leaves."""
+"""Reconciles one claimed resource: its policy, its clusters, and the clusters that it leaves."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REPLACED: Final = "Replaced"
 
 
 def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]) -> None:
-    """Reconcile the records of a resource with what the present state of everything demands.
+    """Reconcile the records of a resource with the present state.
 
     Args:
         writer: writes the decisions.
@@ -90,15 +90,15 @@ def draft_of(
     elif known is not None:  # it was created again under its name, so all its bindings end
         draft.ended = set(known.targets) | set(known.leaving)
     if same is None and (mirrored := resource.mirrored) is not None:
-        # It goes on from where its control plane has it.
-        draft.kept, draft.affinity_name = _there(writer, draft, mirrored), mirrored.affinity_name
+        # It continues from its state in its control plane.
+        draft.kept, draft.affinity_name = _present_targets(writer, draft, mirrored), mirrored.affinity_name
         if not mirrored.elsewhere:
-            draft.leaving = _being_left(writer, draft, mirrored)
+            draft.leaving = _departing_targets(writer, draft, mirrored)
     return draft
 
 
-def _there(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding) -> dict[str, PlacedTarget]:
-    """Return the known clusters on which a mirrored binding is."""
+def _present_targets(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding) -> dict[str, PlacedTarget]:
+    """Return the clusters of the fleet on which a mirrored binding is placed."""
     before = draft.kept
     return {
         name: PlacedTarget(
@@ -111,18 +111,20 @@ def _there(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding
     }
 
 
-def _being_left(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding) -> dict[str, LeavingTarget]:
-    """Return the known clusters that a mirrored binding is leaving, for as long as its control plane gives it.
+def _departing_targets(
+    writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding
+) -> dict[str, LeavingTarget]:
+    """Return the clusters of the fleet that a mirrored binding is leaving, for as long as its control plane allows.
 
-    A task that purges directly only keeps the work from going back, and lasts as long as others.
+    A task that purges directly only keeps the work from returning, and lasts as long as others.
     """
     found: dict[str, LeavingTarget] = {}
     for task in mirrored.tasks:
         name, since = task.from_cluster, task.creation_timestamp or writer.at
         seconds = task.grace_period_seconds
         until = since + (writer.rules.grace_of(draft.policy) if seconds is None else timedelta(seconds=seconds))
-        is_over = task.suppress_deletion is False or (until <= writer.now and bool(draft.kept))
-        if is_over or name in draft.kept or name not in writer.view.fleet:
+        is_ended = task.suppress_deletion is False or (until <= writer.now and bool(draft.kept))
+        if is_ended or name in draft.kept or name not in writer.view.fleet:
             continue
         found[name] = LeavingTarget(
             target=cluster_ref(name),
@@ -137,26 +139,28 @@ def _being_left(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBi
 
 
 def _follow(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding) -> None:
-    """Take a binding that somebody else places as it is. It leaves a cluster when its control plane says so."""
+    """Take over a binding that another scheduler places. It leaves a cluster when its control plane has decided so."""
     draft.ended |= draft.kept.keys() | draft.leaving.keys()
-    draft.kept, draft.leaving = _there(writer, draft, mirrored), {}
+    draft.kept, draft.leaving = _present_targets(writer, draft, mirrored), {}
     draft.reason, draft.message = OTHER_SCHEDULER, mirrored.elsewhere
     draft.affinity_name = mirrored.affinity_name
 
 
 def _lose(writer: BindingWriter, draft: BindingDraft, work: Work) -> None:
     """Drop the clusters that no longer exist."""
-    for name in [name for name in (*draft.kept, *draft.leaving) if name not in writer.view.fleet or name == work.gone]:
+    for name in [
+        name for name in (*draft.kept, *draft.leaving) if name not in writer.view.fleet or name == work.removed
+    ]:
         draft.kept.pop(name, None)
         draft.leaving.pop(name, None)
         draft.ended.add(name)
 
 
 def _finish_leaving(writer: BindingWriter, draft: BindingDraft) -> None:
-    """End the bindings whose grace period is over, or all of them when the replacement is healthy.
+    """End the bindings whose grace period has ended, or all of them when the replacement is healthy.
 
-    While there is no replacement, or no longer one, they stay, unless they are forced to leave without one. Work that
-    leaves directly has no grace period: its binding ends when its deployer has acknowledged.
+    While no replacement exists, they stay, unless they are forced to leave without one. Work that leaves directly has
+    no grace period: its binding ends when its deployer has acknowledged.
     """
     if not draft.leaving:
         return
@@ -165,11 +169,11 @@ def _finish_leaving(writer: BindingWriter, draft: BindingDraft) -> None:
     for name, one in list(draft.leaving.items()):
         task = writer.view.requested(draft.workload.key, draft.uid, name, one.binding_generation)
         if one.purge_mode == DIRECTLY:
-            is_over = task is None or not task.waits
+            is_ended = task is None or not task.waits
         else:
-            is_gone = task is not None and task.event.acknowledged is not None
-            is_over = is_gone or healthy or (may_end and one.until <= writer.now)
-        if is_over:
+            is_acknowledged = task is not None and task.event.acknowledged is not None
+            is_ended = is_acknowledged or healthy or (may_end and one.until <= writer.now)
+        if is_ended:
             del draft.leaving[name]
             draft.ended.add(name)
 
@@ -184,26 +188,26 @@ def _is_replaced(writer: BindingWriter, draft: BindingDraft) -> bool:
 
 
 def _place(writer: BindingWriter, draft: BindingDraft) -> None:
-    """Decide where the resource goes, if a decision is necessary."""
-    asked = _asked(writer, draft)
-    for name in [name for name, task in asked.items() if not _evicts(writer, draft, task)]:
+    """Decide on the clusters of the resource, if a decision is necessary."""
+    requested = _requested(writer, draft)
+    for name in [name for name, task in requested.items() if not _evicts(writer, draft, task)]:
         # It could not leave, or the request was late. Now it no longer has to leave.
         _bind_anew(draft, name)
-        del asked[name]
+        del requested[name]
     request = request_of(draft, writer.at if writer.rules.evicts else None)
     departure = (
-        depart(writer.view.scheduler, request, asked, forced=writer.rules.forces(draft.policy))
-        if asked
+        depart(writer.view.scheduler, request, requested, forced=writer.rules.forces(draft.policy))
+        if requested
         else Departure()
     )
-    for name in [name for name in departure.stuck if not _evicts(writer, draft, asked[name])]:
+    for name in [name for name in departure.stuck if not _evicts(writer, draft, requested[name])]:
         _bind_anew(draft, name)
         departure.stuck.discard(name)
     decision = departure.decision
-    if decision is None and _is_open(draft, request, asked):
+    if decision is None and _is_open(draft, request, requested):
         decision = decide(writer.view.scheduler, request)
     if decision is not None:
-        _take(writer, draft, decision, departure, asked)
+        _take(writer, draft, decision, departure, requested)
     elif draft.reason != UNSCHEDULABLE:
         draft.reason, draft.message = SCHEDULED, ""
     stuck = departure.stuck & draft.kept.keys()
@@ -211,11 +215,11 @@ def _place(writer: BindingWriter, draft: BindingDraft) -> None:
         draft.decision = draft.decision or departure.failed
         names = ", ".join(cluster_ref(name).key for name in sorted(stuck))
         draft.reason, draft.message = NO_REPLACEMENT, f"stays on {names}, for nothing takes its place: {departure.why}"
-        draft.report_time = max((t.event.report_time for t in asked.values() if t.event.report_time), default=None)
+        draft.report_time = max((t.event.report_time for t in requested.values() if t.event.report_time), default=None)
 
 
 def request_of(draft: BindingDraft, now: datetime | None) -> ClusterRequest:
-    """Return the request to the scheduler. Without an instant, no tolerated time counts as over."""
+    """Return the request to the scheduler. Without an instant, no tolerated time counts as ended."""
     return ClusterRequest(
         placement=draft.policy.spec.placement,
         key=draft.placement_key,
@@ -231,7 +235,7 @@ def request_of(draft: BindingDraft, now: datetime | None) -> ClusterRequest:
     )
 
 
-def _asked(writer: BindingWriter, draft: BindingDraft) -> dict[str, Requested]:
+def _requested(writer: BindingWriter, draft: BindingDraft) -> dict[str, Requested]:
     """Return the clusters that the resource must leave; none while evictions from clusters are switched off."""
     if not writer.rules.evicts:
         return {}
@@ -243,7 +247,7 @@ def _asked(writer: BindingWriter, draft: BindingDraft) -> dict[str, Requested]:
 
 
 def _evicts(writer: BindingWriter, draft: BindingDraft, task: Requested) -> bool:
-    """Return whether the taints of a requested eviction still require it, as far as they are known here."""
+    """Return whether the taints of a requested eviction still require it, by the state of this view."""
     event, name = task.event, task.event.target.name
     if not event.taints or writer.view.taint_generation(name) < event.taint_generation:
         return True
@@ -254,17 +258,17 @@ def _evicts(writer: BindingWriter, draft: BindingDraft, task: Requested) -> bool
 
 
 def _bind_anew(draft: BindingDraft, name: str) -> None:
-    """Give a cluster a new binding in place of the one that was to end, so that the eviction is over."""
+    """Replace a cluster's binding that was to end by a new one, which ends the eviction."""
     draft.kept[name] = draft.kept[name].model_copy(update={"binding_generation": draft.generation})
 
 
-def _is_open(draft: BindingDraft, request: ClusterRequest, asked: dict[str, Requested]) -> bool:
+def _is_open(draft: BindingDraft, request: ClusterRequest, requested: dict[str, Requested]) -> bool:
     """Return whether a decision is necessary apart from the clusters that the resource must leave."""
     known = draft.known
     if known is None or known.placement_key != draft.placement_key or not is_steady(request):
         return True
     whole = sum(request.existing.values()) == request.replicas
-    return not whole or (known.reason not in {SCHEDULED, NO_REPLACEMENT} and not asked)
+    return not whole or (known.reason not in {SCHEDULED, NO_REPLACEMENT} and not requested)
 
 
 def _take(
@@ -272,7 +276,7 @@ def _take(
     draft: BindingDraft,
     decision: ClusterDecision,
     departure: Departure,
-    asked: dict[str, Requested],
+    requested: dict[str, Requested],
 ) -> None:
     """Apply a decision to the draft."""
     draft.decision = decision
@@ -302,10 +306,10 @@ def _take(
         stay = decision.fits or departure.left
         draft.kept = {name: one for name, one in before.items() if stay and name not in departure.left}
     dropped = [before[name] for name in sorted(before) if name not in draft.kept]
-    leaves = departure.left or any(one.target.name in asked for one in dropped)
+    leaves = departure.left or any(one.target.name in requested for one in dropped)
     gently = leaves and writer.rules.purge_mode_of(draft.policy) != DIRECTLY
     for one in dropped:
-        name, task = one.target.name, asked.get(one.target.name)
+        name, task = one.target.name, requested.get(one.target.name)
         if gently or (task is not None and task.waits):
             draft.leaving[name] = _leaving(writer, draft, one, task)
         else:

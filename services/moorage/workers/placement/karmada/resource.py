@@ -1,6 +1,6 @@
 """Declared resources that policies can claim, and the mirrored bindings of a real Karmada control plane.
 
-A mirrored binding carries the placement itself, so no policy is looked for: Karmada has found it.
+A mirrored binding contains its placement, so Moorage matches no policy for it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Demand:
     """The number and the requests of a resource's replicas."""
 
     replicas: int = 0
-    """0 for a resource without replicas, and for one that is scaled to 0: it goes to each cluster as a whole."""
+    """0 for a resource without replicas, and for one that is scaled to 0: each cluster gets it as a whole."""
 
     requests: tuple[tuple[str, int], ...] = ()
     """The requests of one replica."""
@@ -38,7 +38,7 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MirroredBinding:
-    """What a mirrored binding asks for, and where it is."""
+    """The placement that a mirrored binding requests, and its present clusters."""
 
     bridge: str
     """The bridge that mirrors it. It is the deployer of its work."""
@@ -60,11 +60,11 @@ class MirroredBinding:
     """The group of clusters that was tried last."""
 
     elsewhere: str
-    """Why it is placed by somebody else, or not at all, and only followed. Empty if Moorage places it."""
+    """Why another scheduler, or none, places it, so that it is only followed. Empty if Moorage places it."""
 
 
 def mirrored_binding(event: ResourceDeclared) -> MirroredBinding | None:
-    """Return what a record says of a mirrored binding. None if it is none.
+    """Return the mirrored binding of a record; None for any other record.
 
     Raises:
         ValidationError: it cannot be read.
@@ -114,12 +114,12 @@ def _demand(spec: ResourceBindingSpec) -> Demand:
 
 CLAIMABLE: Final = tuple(f"{kind}/" for kind in PROPAGATED)
 PLACED: Final = tuple(f"{kind}/" for kind in BINDING_KINDS)
-"""How the keys of the workloads begin that claimed resources become."""
+"""The prefixes of the keys of the workloads that claimed resources become."""
 
 
 @dataclass(slots=True, eq=False)
 class ClaimedResource:
-    """A declared resource of a kind that policies can claim, or a mirrored binding, which was claimed elsewhere."""
+    """A declared resource of a kind that policies can claim, or a mirrored binding."""
 
     ref: WorkloadRef
     uid: str

@@ -74,7 +74,7 @@ def demand_of(owner: PodSource | None, rules: tuple[DedicatedNodes, ...], rules_
     """Return the replicas and requests of a resource, as upstream's interpreter reads them.
 
     Args:
-        owner: the owner of its pods; None for a resource that creates none.
+        owner: the source of its pods; None for a resource that creates none.
         rules: the fleet's rules for dedicated nodes.
         rules_version: distinguishes these rules from earlier ones.
     """

@@ -36,8 +36,8 @@ class SelectionController(Controller, MemberPartition):
         """Use a view. The placements join it when they are first checked."""
         self.state.view = view
 
+    @override
     def leave(self) -> None:
-        """Leave the view, because the partition is taken away."""
         state = self.state
         for member in state.members.values():
             state.view.leave(member)
@@ -46,25 +46,25 @@ class SelectionController(Controller, MemberPartition):
 
     # Input from the topics of the partition.
 
+    @override
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """Fold in a placement that is declared, or deleted (None)."""
         self.state.declare(key, event)
 
+    @override
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """Fold in a decision on a placement, or one of its pages; None when it no longer exists."""
         self.state.decided(key, event)
 
+    @override
     def is_new(self, event: ResourceDeclared) -> bool:
-        """Return whether a declared placement is not known yet."""
         known = self.state.specs.get(event.key)
         return known is None or known.uid != event.uid
 
+    @override
     def check_resource(self, key: str, cause: Meta) -> None:
-        """Add a placement to the queue."""
         self.work.add_once(Work(key, cause))
 
+    @override
     def keys(self) -> list[str]:
-        """Return the placements, including undeclared ones with decisions, sorted."""
         return sorted([*self.state.specs, *self.state.undeclared()])
 
     @override
@@ -73,16 +73,16 @@ class SelectionController(Controller, MemberPartition):
 
     # Work to do.
 
+    @override
     def due(self) -> bool:
-        """Return whether there is something to do now, independent of the time."""
         return not self.begun or bool(self.work)
 
+    @override
     def next_time(self) -> datetime | None:
-        """Return when the next placement must be decided again; None when none must."""
         return self.state.requeues.next()
 
+    @override
     def gather(self, now: datetime) -> None:
-        """Add placements to the queue that are due to be decided again."""
         state = self.state
         if not self.begun:
             self.begun = True
@@ -95,13 +95,13 @@ class SelectionController(Controller, MemberPartition):
         for key, at in state.requeues.take_due(now):
             self.check_resource(key, timed_cause(key, at))
 
+    @override
     def repair(self) -> None:
-        """Add everything to the queue, to repair decisions that can no longer be right."""
         for key in self.keys():
             self.work.add_once(Work(key, None, check=True))
 
+    @override
     def reconcile_one(self, outbox: Outbox, work: Work) -> None:
-        """Decide on a placement."""
         self.state.join(work.key, self)
         writer = DecisionWriter(self, self.state, outbox)
         again = reconcile(writer, work)

@@ -36,7 +36,7 @@ class DecisionWriter:
     """Writes the decision on one placement, and its pages.
 
     Args:
-        partition: the owner of the pages that are assumed in the view.
+        partition: the partition that assumes the pages in the view.
         state: the state of the partition.
         outbox: takes decisions.
     """
@@ -95,7 +95,7 @@ class DecisionWriter:
         condition = leading_condition(outcome.conditions)
         reason, message = (condition.reason, condition.message) if condition is not None else ("", "")
         after = (reason, message, outcome.selected, outcome.layout.groups, outcome.conditions, outcome.requeue_at)
-        if known is not None and not changed and known.spec_key == spec.spec_key and known.says == after:
+        if known is not None and not changed and known.spec_key == spec.spec_key and known.reported == after:
             return False
         event = WorkloadPlaced(
             workload=self._owner,
@@ -151,7 +151,7 @@ class DecisionWriter:
                 labels=dict(record.part.labels),
             )
             self._emit(ref, event)
-        self.state.tell_view(self._owner.key)
+        self.state.notify_view(self._owner.key)
         return True
 
     def _emit(self, workload: WorkloadRef, event: WorkloadPlaced | None) -> None:

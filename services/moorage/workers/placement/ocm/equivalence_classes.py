@@ -1,4 +1,4 @@
-"""Classes of placements with the same requirements. The effect of a cluster's change is computed once for each class.
+"""Classes of placements with the same requirements. A cluster's change is evaluated once for each class.
 
 A class contains the placements whose candidates are in the same sets and whose predicates, tolerations and prioritizers
 are equal. When a cluster changes, each class that rests on the change checks once whether the cluster passes. Then only
@@ -6,10 +6,10 @@ the placements that the change can concern are decided again:
 
 - A placement that has the cluster: if it may no longer keep it, or if another value on which it rests has changed (the
   end of a tolerated time, scores, the group).
-- A placement that does not have it: if it could not have it before and can now, or if the scores have changed. If a
-  cluster that was not selected can no longer be selected, or only for a limited time, this concerns only placements
-  whose scores are relative to those of all selectable clusters. If it can no longer be selected, this also concerns
-  placements for which the cluster has a score that ends.
+- A placement that does not have it: if the cluster has become selectable, or if the scores have changed.
+- A placement whose scores are relative to those of all selectable clusters: also if an unselected cluster becomes
+  unselectable, or selectable only for a limited time.
+- A placement for which the cluster has a score that ends: also if the cluster becomes unselectable.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ClassMember:
 
     selected: int = 0
     wrong: bool = False
-    """Whether its last decision was a refusal. Then it is not known what the decision depends on."""
+    """Whether its last decision was a refusal. Then the dependencies of the decision are unknown."""
 
     of: EquivalenceClass | None = None
     place: int = -1
@@ -110,7 +110,7 @@ class EquivalenceClass:
     """Placements whose candidates, filters and prioritizers are the same.
 
     Args:
-        key: the values that they have in common.
+        key: their common values.
         terms: the terms of one of them.
         fleet: the clusters.
         usage: the numbers of decisions on clusters; only passed on.
@@ -150,7 +150,7 @@ class EquivalenceClass:
         return self.filter_columns | self.score_columns | frozenset(self._sets)
 
     def takes(self, row: int) -> bool:
-        """Return whether a cluster passes for a placement that does not have it, as far as is known."""
+        """Return whether a cluster passes for a placement that does not have it."""
         return row < self._passes.size and (bool(self._passes[row]) or row in self._for_a_time)
 
     def touched(self, row: int, columns: frozenset[Column], having: Mapping[str, ClassMember]) -> Iterator[ClassMember]:
@@ -186,8 +186,8 @@ class EquivalenceClass:
             for member in self.members.values():
                 if member.key in having:
                     continue
-                told = (others and member.terms.number != 0) or (choosers and member.chooses)
-                if told or after.wrong or member.wrong or (turned and not member.selected):
+                concerned = (others and member.terms.number != 0) or (choosers and member.chooses)
+                if concerned or after.wrong or member.wrong or (turned and not member.selected):
                     yield member
 
     def _score_ends(self, row: int) -> bool:

@@ -1,8 +1,8 @@
 """The view of OCM that all partitions of a process share: clusters, taints, scores, sets, bindings, decisions.
 
 The decisions of all placements are counted by cluster, for Balance. They come from the log and, until the log has them,
-from this process's own partitions (`assume`). So each placement counts what the placements before it have selected.
-Those that somebody else has taken on a real hub count, too, where nothing is decided here.
+from this process's own partitions (`assume`). So each placement counts the selections of the placements before it.
+Decisions of another scheduler on a real hub count where nothing is decided here.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Selections(Generic[T]):
         self._free.append(place)
 
     def put(self, place: int, names: Iterable[str]) -> None:
-        """Set the clusters of a place. Names that the fleet does not know are left out."""
+        """Set the clusters of a place. Names outside the fleet are left out."""
         rows = self._fleet.rows_of(names)
         width = (self._fleet.capacity + 7) // 8
         if width > self._bits.shape[1]:
@@ -129,9 +129,9 @@ class Membership:
         """Return the namespaces that a set is bound to, sorted."""
         return sorted(namespace for namespace, bound in self._bound.items() if name in bound)
 
-    def usable(self, namespace: str, asked: Sequence[str]) -> UsableSets:
+    def usable(self, namespace: str, requested: Sequence[str]) -> UsableSets:
         """Return the sets that a placement of a namespace may choose from."""
-        return usable_sets(self._bound.get(namespace, ()), self.sets, asked)
+        return usable_sets(self._bound.get(namespace, ()), self.sets, requested)
 
 
 CLUSTERS: Final = f"{TargetKind.MANAGED_CLUSTER.value}/"
@@ -161,7 +161,7 @@ class SelectedClusters:
 
 @dataclass(frozen=True, slots=True)
 class FoundDecision:
-    """A PlacementDecision that somebody else has written on a real hub."""
+    """A PlacementDecision of another scheduler on a real hub."""
 
     placement: str
     """The key of its placement."""
@@ -170,7 +170,7 @@ class FoundDecision:
 
 
 class ManagedView:
-    """The whole fleet, as OCM placements see it."""
+    """The whole fleet, as OCM placements use it."""
 
     def __init__(self) -> None:
         self.fleet = ManagedFleet()
@@ -214,7 +214,7 @@ class ManagedView:
             try:
                 self._resource(record, namespace, name, declared)
             except ValidationError:
-                return  # the gateway accepts only readable objects; the known state is kept
+                return  # the gateway accepts only readable objects; the former state is kept
 
     def _resource(self, record: Input, namespace: str, name: str, event: ResourceDeclared | None) -> None:
         if record.key.startswith(CLUSTERS):
@@ -259,7 +259,7 @@ class ManagedView:
             self._changed(self.fleet.put(self._facts(name, declared)), record.meta)
 
     def _facts(self, name: str, declared: ResourceDeclared) -> ManagedClusterFacts:
-        """Return the known facts of a cluster. Taints of another cluster of the same name do not count."""
+        """Return the facts of a cluster. Taints of an earlier cluster of the same name do not count."""
         tainted = self._targets.tainted(name)
         if tainted is not None and tainted.target_uid not in {"", declared.uid}:
             tainted = None
@@ -388,11 +388,11 @@ class ManagedView:
         return found.clusters if found is not None else ()
 
     def found(self, placement: str) -> Clusters:
-        """Return the clusters that somebody else has selected for a placement on a real hub."""
+        """Return the clusters that another scheduler has selected for a placement on a real hub."""
         return tuple(chain.from_iterable(self._found[key].clusters for key in self._found_of.get(placement, ())))
 
     def _find(self, key: str, event: ResourceDeclared | None) -> None:
-        """Fold in a PlacementDecision of somebody else; None when it is gone."""
+        """Fold in a PlacementDecision of another scheduler; None when it is deleted."""
         found = _found_decision(event) if event is not None else None
         before = self.clusters_of(key)
         if (known := self._found.pop(key, None)) is not None:
@@ -426,7 +426,7 @@ class ManagedView:
 
 
 def _found_decision(event: ResourceDeclared) -> FoundDecision:
-    """Read a PlacementDecision of somebody else.
+    """Read a PlacementDecision of another scheduler.
 
     Raises:
         ValidationError: it cannot be read.

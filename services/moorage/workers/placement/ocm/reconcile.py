@@ -19,7 +19,7 @@ from moorage_schemas.envelope import Meta
 
 
 def reconcile(writer: DecisionWriter, work: Work) -> Meta | None:
-    """Reconcile the records of a placement with what the present state of everything demands.
+    """Reconcile the records of a placement with the present state.
 
     Returns:
         The cause of deciding on it again; None when that is not necessary.
@@ -57,8 +57,8 @@ def _decide(
     view, terms = writer.view, member.terms
     sets = view.sets_of(member)
     decided = [name for part in member.clusters for name in part]
-    if takes_over := known is None and not decided:
-        # What somebody else has selected on a real hub is what the placement has until it is decided here.
+    if adopts := known is None and not decided:
+        # Until it is decided here, the placement has the selection of another scheduler on the real hub.
         decided = list(view.found(member.key))
     now = max(writer.now, writer.at)
     scheduled = view.scheduler.schedule(
@@ -69,7 +69,7 @@ def _decide(
     if member.relative:  # when an unselected cluster becomes unselectable, the scores of the others change
         again = _earliest(again, member.ends(view.fleet, view.usage, scheduled.rows, now))
     is_same = check and known is not None and known.spec_key == spec.spec_key
-    if (is_same or (takes_over and decided)) and scheduled.may_stand(decided):
+    if (is_same or (adopts and decided)) and scheduled.may_stand(decided):
         if set(decided) != set(decisions):
             again = _again(writer, member, decided, again, now)
         decisions = tuple(decided)
@@ -98,7 +98,7 @@ def _decide(
 def _again(
     writer: DecisionWriter, member: ClassMember, decided: list[str], others: datetime | None, now: datetime
 ) -> datetime | None:
-    """Return when to decide again on a selection that is kept. If scores end, too, this may be too early."""
+    """Return when to decide again on a kept selection. If scores end as well, this may be too early."""
     fleet = writer.view.fleet
     found = member.ends(fleet, writer.view.usage, fleet.rows_of(decided), now)
     scores_end = member.of is not None and member.of.scores_end

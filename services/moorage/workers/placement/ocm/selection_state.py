@@ -35,7 +35,7 @@ class SelectionDecision(LastDecision):
     """The key of the spec that it was decided for."""
 
     @property
-    def says(self) -> tuple[object, ...]:
+    def reported(self) -> tuple[object, ...]:
         """The reported values. A decision with the same values that moves no cluster is not written."""
         return (self.reason, self.message, self.selected, self.groups, self.conditions, self.requeue_at)
 
@@ -138,9 +138,9 @@ class SelectionState:
         member = ClassMember(key, spec.ref.namespace, terms, grouped=spec.groups.aspects.value, partition=partition)
         self.members[key] = member
         self.view.join(member)
-        self.tell_view(key)
+        self.notify_view(key)
 
-    def tell_view(self, owner: str) -> None:
+    def notify_view(self, owner: str) -> None:
         """Give the view the present clusters of a placement, when all of its PlacementDecisions are folded in."""
         member = self.members.get(owner)
         if member is not None:
@@ -167,5 +167,5 @@ class SelectionState:
         return max(known.generation if known is not None else 0, *of_pages, 0)
 
     def undeclared(self) -> set[str]:
-        """Return the placements that have decisions but are not declared, as far as is known."""
+        """Return the placements that have decisions but no declaration."""
         return (self.last.keys() | self.pages.keys()) - self.specs.keys()

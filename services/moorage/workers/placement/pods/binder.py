@@ -52,7 +52,7 @@ class Leaving:
     reason: str
     message: str
     waits: bool = False
-    """Whether its binding has to stay until the deployer has acknowledged that the pod is gone."""
+    """Whether its binding has to stay until the deployer has acknowledged the end of the pod."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Binder:
     """Makes and writes the decisions on the pods of one owner.
 
     Args:
-        listener: the owner of the bindings that are assumed in the view.
+        listener: the partition that assumes the bindings in the view.
         state: the state of the partition.
         outbox: takes decisions and bindings.
     """
@@ -116,7 +116,7 @@ class Binder:
         view = self.view
         if (order := self.ordered_away(last)) is not None:
             return Leaving(DELETED, f"deleted by {order.actor}" if order.actor else "deleted")
-        if last.node not in view.fleet or (work.gone and work.pod == last.workload):
+        if last.node not in view.fleet or (work.removed and work.pod == last.workload):
             return Leaving(TARGET_GONE, f'node "{last.node}" was deleted')
         task = view.requested(last.workload, last.uid, last.node, last.binding_generation)
         if task is not None:
@@ -125,7 +125,7 @@ class Binder:
             return Leaving(TAINT_EVICTION, why, waits=task.waits)
         owner = self.state.owners.get(last.owner)
         if owner is not None and owner.runs_on(last.node):
-            return None  # the room is taken, whatever else was decided
+            return None  # the room is taken, whatever the other decisions
         if view.is_overcommitted(binding_key(last.workload, self._node(last.node))):
             return Leaving(CONFLICT, f'node "{last.node}" had no room left: another worker\'s binding came first')
         return None
@@ -169,7 +169,7 @@ class Binder:
         return True
 
     def fits_without(self, owner: PodSource, last: PodDecision, slot: Slot) -> bool:
-        """Return whether a pod would find a node if another pod were gone. Nothing is decided."""
+        """Return whether a pod would find a node without another pod. Nothing is decided."""
         self.outbox.effort += DECISION
         shape = owner.shape(self.view.rules, self.view.rules_version)
         restore = self.view.set_aside(self._listener, binding_key(last.workload, self._node(last.node)))
@@ -224,10 +224,10 @@ class Binder:
         self._rewrite_binding(last, owner, shape, reservation, bypassed=bypassed)
 
     def follow_labels(self, owner: PodSource, last: PodDecision) -> None:
-        """Write the binding of a controller's pod again if somebody has changed the pod's labels.
+        """Write the binding of a controller's pod again if the pod's labels were edited.
 
-        So it is too if it is from a version in which bindings had no labels. Then, if its template no longer exists,
-        the labels are not known either. Everything else in the binding is unchanged.
+        This also applies to a binding from a version without labels in bindings. If its template no longer exists, its
+        labels are unknown. All other fields of the binding are kept.
         """
         reservation = self.view.reservation(binding_key(last.workload, self._node(last.node)))
         if reservation is None or owner.controller is None:
@@ -243,7 +243,7 @@ class Binder:
     def _rewrite_binding(
         self, last: PodDecision, owner: PodSource, shape: PodShape | Reservation, known: Reservation, *, bypassed: bool
     ) -> None:
-        """Write a binding again that has changed since it was `known`. It is the same binding."""
+        """Write a binding again that has changed since `known` was read. It is the same binding."""
         self._write_binding(last, owner, shape, revision=known.revision + 1, bypassed=bypassed, time=known.bound_time)
 
     def restore_binding(self, owner: PodSource, last: PodDecision) -> None:
@@ -254,7 +254,7 @@ class Binder:
             self._write_binding(last, owner, shape, revision=1, bypassed=bypassed, time=last.decided_time)
 
     def end_orphans(self, owner: str) -> None:
-        """End the bindings of an owner that belong to none of its pods. Only the reconciler looks for them."""
+        """End the bindings of an owner that belong to none of its pods. Only the reconciler calls this."""
         last = self.state.last.get(owner, {}).values()
         wanted = {binding_key(one.workload, self._node(one.node)) for one in last if one.placed}
         for key, node in sorted(self.view.bindings_of(owner).items()):
@@ -309,10 +309,10 @@ class Binder:
         message = f"{decision.message} {slot.why}".rstrip()
         grounds = tuple((result.filter, result.reason) for result in decision.filters)
         if known is not None and known.pending and known.uid == slot.uid:
-            said = (known.reason, known.grounds) == (reason, grounds)
-            # It may also say why the pod is not on its node any more, which is not known now, and is still true.
+            same_grounds = (known.reason, known.grounds) == (reason, grounds)
+            # The message may also state why the pod has left its node, which is unknown now and still true.
             same = known.message == message or (not slot.why and known.message.startswith(f"{message} "))
-            if said and (same or self._at(None) - known.decided_time < REFRESH):
+            if same_grounds and (same or self._at(None) - known.decided_time < REFRESH):
                 return
             slot = replace(slot, previous=slot.previous or known.previous)
         event = self._event(owner, slot, PlacementState.PENDING, reason, message, decision=decision)

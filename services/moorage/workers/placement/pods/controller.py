@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final
 
+from typing_extensions import override
+
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.engine.placement_controller import EFFORT, PORTION, Controller
 from moorage.workers.placement.engine.pod_source import POD_SOURCES, PodSource
@@ -35,12 +37,12 @@ class _Begun:
 
 
 class PodController(Controller):
-    """Reconciles the pods of every owner with what the owner demands.
+    """Reconciles the pods of every owner with the owner's demand.
 
     Args:
         claimed: returns whether a policy places a resource, by its key, on clusters. Such a resource creates no pods on
-            nodes.
-        claimable: returns whether a known policy would place a declared resource on clusters.
+    nodes.
+        claimable: returns whether a policy would place a declared resource on clusters.
         cluster: the cluster whose pods it decides on; empty for the home fleet.
     """
 
@@ -71,22 +73,22 @@ class PodController(Controller):
         self.state.view = view
         view.attach(self)
 
+    @override
     def leave(self) -> None:
-        """Leave the view, because the partition is taken away."""
         self.state.view.detach(self)
 
     # Input from the topics of the partition.
 
+    @override
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
-        """Fold in an owner that is declared, or deleted (None)."""
         self.state.declare(key, event)
 
+    @override
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
-        """Fold in a decision on a pod; None when the pod no longer exists."""
         self.state.decided(key, event)
 
+    @override
     def is_new(self, event: ResourceDeclared) -> bool:
-        """Return whether a resource may create new pods, and no known policy places it."""
         known = self.state.owners.get(event.key)
         if (
             known is not None
@@ -96,33 +98,34 @@ class PodController(Controller):
             return False
         return not self._claimable(event)
 
+    @override
     def check_resource(self, key: str, cause: Meta) -> None:
-        """Add an owner to the queue."""
         self.work.add(Work(key, cause))
 
+    @override
     def keys(self) -> list[str]:
-        """Return the owners, including undeclared ones with decisions, sorted."""
         return sorted(self.state.owners.keys() | self.state.last.keys())
 
     # Work to do.
 
-    def notice(self, owner: str, workload: str, meta: Meta, *, gone: str = "") -> None:
-        """See `view.PodListener`. A mirrored pod is decided on by itself, whatever owner its binding names."""
+    def notice(self, owner: str, workload: str, meta: Meta, *, removed: str = "") -> None:
+        """Note a change of a bound pod. A mirrored pod is decided on by itself, even if its binding names an owner."""
         for decided_under in (owner, workload):
             if workload in self.state.pods_of(decided_under):
-                self.work.add(Work(decided_under, meta, pod=workload, gone=gone))
+                self.work.add(Work(decided_under, meta, pod=workload, removed=removed))
                 return
 
+    @override
     def due(self) -> bool:
-        """Return whether there is something to do."""
         state, view = self.state, self.state.view
         if not self.begun or self.work:
             return True
         waiting = bool(state.pending or state.stuck) and self._openings != view.openings
         return waiting or (bool(state.daemons) and self._changes != view.changes)
 
-    def gather(self, now: datetime) -> None:  # noqa: ARG002 - nothing here waits for a time
-        """Add waiting owners to the queue after an opening, and DaemonSets for each node that has changed."""
+    @override
+    def gather(self, now: datetime) -> None:
+        # after an opening the waiting owners, and DaemonSets for each node that has changed
         state, view = self.state, self.state.view
         if not self.begun:
             self.begun = True
@@ -144,12 +147,9 @@ class PodController(Controller):
                 else:
                     self.work.add_nodes(Work(key, view.changed_by, nodes=tuple(names)))
 
+    @override
     def reconcile_one(self, outbox: Outbox, work: Work) -> None:
-        """Reconcile the pods of an owner, or one of them. Unfinished work comes first in the next call.
-
-        It goes on where it stopped, unless the owner has changed meanwhile. Nothing else decides on the owner's pods
-        in between.
-        """
+        # unfinished work comes first in the next call
         claimed, owner = self._claimed(work.key), self.state.owners.get(work.key)
         known, self._unfinished = self._unfinished, None
         if known is not None and known.work is work and known.owner is owner and known.claimed == claimed:

@@ -103,12 +103,12 @@ class NodeTable:
 
 
 def _interned(text: Any) -> Any:
-    """Return the one object for a text. Nodes have few distinct labels, and most of their values are shared, too."""
+    """Return the one object for a text. Nodes have few distinct labels, and share most of their values."""
     return sys.intern(text) if type(text) is str else text
 
 
 def allocatable(status: Mapping[str, Any]) -> dict[str, int]:
-    """Return a node's resources in whole units: its allocatable resources, or its capacity when they are absent.
+    """Return a node's resources in whole units: its allocatable resources, or its capacity without them.
 
     The gateway refuses values that are not quantities. A resource with such a value is not offered.
     """

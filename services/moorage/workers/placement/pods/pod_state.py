@@ -15,7 +15,7 @@ from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 
 REPLACES: Final = "replaces Pod/"
-"""The beginning of the text about what a pod replaces. This text ends the message."""
+"""The beginning of the text about the replaced pod. This text ends the message."""
 
 
 @dataclass(slots=True, eq=False)

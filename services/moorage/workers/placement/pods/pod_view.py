@@ -1,6 +1,6 @@
 """The view of nodes, reservations, evictions and rules that all partitions of a process share.
 
-Bindings come from the log and, until the log has them, from this process's own decisions (`assume`, `release`), so that
+Bindings come from the log and, until the log has them, from this process's own decisions (`assume`, `release`). So
 partitions that decide one after another do not use the same room twice. Between processes the order of the log decides:
 if a node has no room for some bindings, the latest ones must be withdrawn (`is_overcommitted`).
 """
@@ -93,7 +93,7 @@ class ReplicaRows:
         kept.rows[place] = kept.rows[kept.size]
 
     def _present(self, owner: str, node: str) -> _Kept | None:
-        """Return the kept rows of an owner, if they are valid and the node is known."""
+        """Return the kept rows of an owner, if they are valid and the node is in the fleet."""
         kept = self._kept.get(owner)
         known = kept is not None and kept.comings == self._fleet.comings and node in self._fleet
         return kept if known else None
@@ -109,19 +109,19 @@ _NODES: Final = f"{TargetKind.NODE.value}/"
 class PodListener(Protocol):
     """A partition, as the view sees it."""
 
-    def notice(self, owner: str, workload: str, meta: Meta, *, gone: str = "") -> None:
+    def notice(self, owner: str, workload: str, meta: Meta, *, removed: str = "") -> None:
         """Note a change that concerns a bound pod. Pods of other partitions are ignored.
 
         Args:
             owner: the key of the pod's owner.
             workload: the pod's key.
             meta: the attributes of the event.
-            gone: the name of its node, if that was deleted, or created again.
+            removed: the name of its node, if that was deleted, or created again.
         """
 
 
 class PodView:
-    """The whole fleet, as the placement of pods sees it. Each cluster that is mirrored under a name has its own.
+    """The whole fleet, as the placement of pods uses it. Each cluster that is mirrored under a name has its own.
 
     Args:
         cluster: the name of the cluster; empty for the home fleet.
@@ -198,11 +198,11 @@ class PodView:
             return
         before = self.nodes.uid(target.name)
         opened = self.nodes.declare(target.name, event, record.meta.time)
-        gone = event is None or before not in {None, event.uid}
+        removed = event is None or before not in {None, event.uid}
         self._node_changed(target.name, opened, record.meta)
-        if gone:
+        if removed:
             for key in sorted(self._at_node.get(target.name, ())):
-                self._tell(key, record.meta, gone=target.name)
+                self._notify(key, record.meta, removed=target.name)
 
     def _node_changed(self, name: str, opened: bool | None, meta: Meta) -> None:  # noqa: FBT001 - a value that states what happened, not a switch
         """Note a change of a node: None for no change, True when more may fit now."""
@@ -240,21 +240,21 @@ class PodView:
 
     def _bound(self, logged: Reservation | None, now: Reservation, meta: Meta) -> None:
         """Note the effects of a new or edited binding on others."""
-        if logged is not None and _asks_for_less(logged, now):
+        if logged is not None and _releases(logged, now):
             self._opened(meta)
         if self._is_full(now.node):
-            self._tell_overcommitted(now.node, meta)
+            self._notify_overcommitted(now.node, meta)
 
-    def _tell_overcommitted(self, node: str, meta: Meta) -> None:
+    def _notify_overcommitted(self, node: str, meta: Meta) -> None:
         for key in sorted(self._at_node.get(node, ())):
             if self.is_overcommitted(key):
-                self._tell(key, meta)
+                self._notify(key, meta)
 
-    def _tell(self, key: str, meta: Meta, *, gone: str = "") -> None:
+    def _notify(self, key: str, meta: Meta, *, removed: str = "") -> None:
         reservation = self._bindings.get(key)
         if reservation is not None:
             for listener in self._listeners:
-                listener.notice(reservation.decided_under, reservation.workload, meta, gone=gone)
+                listener.notice(reservation.decided_under, reservation.workload, meta, removed=removed)
 
     # Input from this process's own decisions.
 
@@ -275,7 +275,7 @@ class PodView:
             self._bindings.put_back(key, None)
             now = self._bindings.get(key)
             self._account(key, before, now)
-            freed |= before is not None and (now is None or _asks_for_less(before, now))
+            freed |= before is not None and (now is None or _releases(before, now))
         if freed:
             self._opened(None)
 
@@ -379,13 +379,13 @@ class PodView:
             one for other in self._at_node.get(mine.node, ()) if (one := self._bindings.logged.get(other)) is not None
         ]
         for reservation in sorted(held, key=lambda one: (not one.runs, one.place)):
-            asked = {PODS: 1, **dict(reservation.requests)}
+            requested = {PODS: 1, **dict(reservation.requests)}
             lasting = reservation.bypassed or (since is not None and reservation.bound_time < since)
-            fits = lasting or all(amount <= left.get(resource, 0) for resource, amount in asked.items())
+            fits = lasting or all(amount <= left.get(resource, 0) for resource, amount in requested.items())
             if reservation is mine:
                 return not fits
             if fits:
-                for resource, amount in asked.items():
+                for resource, amount in requested.items():
                     left[resource] = left.get(resource, 0) - amount
         return False
 
@@ -398,12 +398,12 @@ class PodView:
         return any(fleet.taken(resource)[row] > fleet.offered(resource)[row] for resource in fleet.resources)
 
 
-def _asks_for_less(before: Reservation, now: Reservation) -> bool:
-    """Return whether a reservation releases some of what it took before."""
+def _releases(before: Reservation, now: Reservation) -> bool:
+    """Return whether a reservation releases some of its former resources."""
     if now.node != before.node or (before.takes_room and not now.takes_room):
         return True
-    asked = dict(now.requests)
-    return any(amount > asked.get(resource, 0) for resource, amount in before.requests)
+    requested = dict(now.requests)
+    return any(amount > requested.get(resource, 0) for resource, amount in before.requests)
 
 
 def _drop(index: dict[str, set[str]], name: str, key: str) -> None:

@@ -26,7 +26,7 @@ from moorage_schemas.trusted_events import trusted
 
 
 def owner_steps(binder: Binder, work: Work, *, claimed: bool) -> Iterator[None]:
-    """Reconcile the pods of an owner with what it demands, step by step.
+    """Reconcile the pods of an owner with its demand, step by step.
 
     A step visits one pod or place. Between two steps other records may be read, so a step uses the present state of the
     view. The owner and the decisions on its pods must not change meanwhile, except by these steps.
@@ -59,7 +59,7 @@ def owner_steps(binder: Binder, work: Work, *, claimed: bool) -> Iterator[None]:
 
 
 def pod_steps(binder: Binder, work: Work, *, claimed: bool) -> Iterator[None]:
-    """Check one pod of an owner after a change; see `owner_steps`."""
+    """Check one pod of an owner after a change, with the arguments of `owner_steps`."""
     owner = binder.state.owners.get(work.key)
     last = binder.state.pods_of(work.key).get(work.pod)
     if (
@@ -84,10 +84,10 @@ def _end_all(binder: Binder, last: Iterable[PodDecision]) -> Iterator[None]:
 
 
 def _bare_steps(binder: Binder, owner: PodSource, work: Work) -> Iterator[None]:
-    """Reconcile a declared pod. It is placed once; if it has to leave, it is only placed again after a new creation.
+    """Reconcile a declared pod. It is placed once; if it has to leave, only a new creation places it again.
 
-    A mirrored pod is where its cluster says. It has not left before its bridge has acknowledged that, or its record is
-    gone. If its node goes, it is decided on again as a pod that was not bound yet, or waits for the node of its name.
+    A mirrored pod is on the node that its cluster names. It leaves when its bridge has acknowledged that, or when its
+    record is deleted. If its node is deleted, it is decided on as an unbound pod, or waits for the node of its name.
     """
     last = binder.state.pods_of(owner.key).get(owner.key)
     if owner.finished:
@@ -105,7 +105,7 @@ def _bare_steps(binder: Binder, owner: PodSource, work: Work) -> Iterator[None]:
             binder.begin(work)
             _follow_cluster(binder, owner, last)
         elif leaving is None or leaving.waits:
-            binder.begin(work)  # what follows has nothing to do with its eviction
+            binder.begin(work)  # the next steps are independent of its eviction
             if work.repair:
                 binder.restore_binding(owner, last)
             binder.follow_spec(owner, last)
@@ -249,10 +249,10 @@ def _roll(
     *,
     blocked: bool,
 ) -> Iterator[None]:
-    """Replace pods of an older template, one at a time. The first new pod that finds no room stops this.
+    """Replace pods of an older template, one at a time, until a new pod finds no room.
 
     A Deployment's new pod is created in addition to the old one (a surge of one) and may wait. A StatefulSet's or a
-    DaemonSet's new pod takes the old one's place, so it is first checked whether the new pod would fit there.
+    DaemonSet's new pod takes the old one's place, so its fit there is checked first.
     """
     for last in sorted(outdated, key=lambda one: -one.index if controller.keeps_names else one.index):
         if blocked and not controller.daemon:
@@ -281,8 +281,8 @@ def _leave(
 ) -> None:
     """Replace a pod that has to leave. The new pod takes its place, on another node if necessary.
 
-    While its deployer has not acknowledged that it is gone, its binding stays. As in Kubernetes, a Deployment's pod is
-    replaced meanwhile, but one that has a name or a node of its own is replaced when it is gone.
+    Its binding stays until its deployer has acknowledged its end. As in Kubernetes, a Deployment's pod is replaced
+    meanwhile. A pod with a name or a node of its own is replaced only after its end.
     """
     if leaving.reason == CONFLICT:
         _place_again(binder, owner, last, leaving)
@@ -321,7 +321,7 @@ def _leave(
 
 
 def _waits_for_its_place(controller: WorkloadController) -> bool:
-    """Return whether a pod can only be replaced when it is gone, because its name or its node is given."""
+    """Return whether a pod can only be replaced after its end, because its name or its node is given."""
     return controller.keeps_names or controller.daemon
 
 
@@ -341,7 +341,7 @@ def _is_replaced(binder: Binder, last: PodDecision) -> bool:
 
 
 def _place_again(binder: Binder, owner: PodSource, last: PodDecision, leaving: Leaving) -> None:
-    """Place a pod again whose binding was withdrawn in favour of an earlier one. It keeps its name: it never ran."""
+    """Place a pod again whose binding was withdrawn for an earlier one. It keeps its name: it never ran."""
     binder.unbind(last)
     slot = Slot(
         workload=WorkloadRef.parse(last.workload),

@@ -23,7 +23,7 @@ class Reservation(Struct, eq=False, gc=False):
 
     workload: str
     owner: str
-    """The owner in the binding. Pods of one owner are spread."""
+    """The ownerReference in the binding. Pods of one owner are spread."""
 
     node: str
     generation: int
@@ -46,7 +46,7 @@ class Reservation(Struct, eq=False, gc=False):
 
     @property
     def decided_under(self) -> str:
-        """The owner under which placement decides on the workload. A mirrored pod is its own, whatever has made it."""
+        """The owner under which placement decides on the workload. A mirrored pod is its own."""
         return self.workload if self.deployer else self.owner
 
     @property

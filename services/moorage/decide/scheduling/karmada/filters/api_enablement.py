@@ -32,7 +32,7 @@ class ApiEnablement(ClusterFilter):
         if cluster.kinds is None:
             yield "the cluster does not list the kinds that it serves, so every kind counts as served"
         elif (request.api_version, request.kind) not in cluster.kinds:
-            here = ", but the resource is there already" if cluster.name in request.existing else ""
+            here = ", but the cluster already has the resource" if cluster.name in request.existing else ""
             yield f"the cluster does not serve {request.api_version} {request.kind}{here}"
 
 

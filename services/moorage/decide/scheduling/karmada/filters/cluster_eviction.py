@@ -10,7 +10,7 @@ from moorage.decide.scheduling.karmada.plugin import ClusterFilter, ClusterReque
 
 
 class ClusterEviction(ClusterFilter):
-    """Rules out clusters that the resource is leaving. It cannot come back before it has left."""
+    """Rules out clusters that the resource is leaving. It cannot return before it has left."""
 
     name = "ClusterEviction"
     order = 50

@@ -37,7 +37,7 @@ class TaintToleration(ClusterFilter):
             if one.keeps_away:
                 yield str(one)
         if cluster.taints and cluster.name in request.existing:
-            yield "the resource is there already, and the taint only keeps new work away"
+            yield "the cluster already has the resource, and the taint only excludes new work"
 
 
 PLUGIN = TaintToleration()

@@ -1,8 +1,7 @@
-"""Clusters with a `NoExecute` taint whose tolerated time is over.
+"""Clusters with a `NoExecute` taint whose tolerated time has ended.
 
-The time runs from the taint's `timeAdded`. A resource that went to such a cluster would have to leave at once, and
-would come back and leave again without end. Upstream's filter lets it pass (deviation
-`expired-toleration-keeps-away`).
+The time runs from the taint's `timeAdded`. A resource on such a cluster would have to leave at once, and would return
+and leave again without end. Upstream's filter lets it pass (deviation `expired-toleration-keeps-away`).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from moorage.decide.taints.tolerations import judge_taints
 
 
 class TolerationOver(ClusterFilter):
-    """Rules out clusters with a `NoExecute` taint that the resource tolerated for a time that is over."""
+    """Rules out clusters with a `NoExecute` taint whose tolerated time has ended."""
 
     name = "TolerationOver"
     order = 25

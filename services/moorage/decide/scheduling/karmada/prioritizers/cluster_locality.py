@@ -23,7 +23,11 @@ class ClusterLocality(ClusterPrioritizer):
 
     @override
     def details(self, request: ClusterRequest, fleet: ClusterFleet, target: str) -> Iterable[str]:
-        yield "the resource is there already" if target in request.existing else "the resource is not there"
+        yield (
+            "the cluster already has the resource"
+            if target in request.existing
+            else "the cluster does not have the resource"
+        )
 
 
 PLUGIN = ClusterLocality()

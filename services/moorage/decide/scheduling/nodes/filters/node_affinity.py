@@ -52,7 +52,7 @@ class NodeAffinity(NodeFilter):
 
 
 def _failing(term: NodeSelectorTerm, labels: Mapping[str, str], name: str) -> Iterable[str]:
-    """The requirements of a term that a node does not meet."""
+    """Return the requirements of a term that a node does not meet."""
     if not term.match_expressions and not term.match_fields:
         yield "it is empty, so it selects no node"
     for requirement in term.match_expressions or ():

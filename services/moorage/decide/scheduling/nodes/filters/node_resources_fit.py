@@ -47,7 +47,7 @@ class NodeResourcesFit(NodeFilter):
 
 
 def _least(free: Counts) -> int:
-    """The smallest amount, which is found several times as fast as the nodes that have less than another amount."""
+    """Return the smallest amount, which is several times as fast as finding nodes with less than an amount."""
     return int(np.minimum.reduce(free, initial=UNLIMITED + 1))
 
 

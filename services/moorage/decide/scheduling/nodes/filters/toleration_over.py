@@ -1,8 +1,8 @@
-"""Nodes with a `NoExecute` taint whose tolerated time is over.
+"""Nodes with a `NoExecute` taint whose tolerated time has ended.
 
-The time runs from the taint's `timeAdded`. A pod that went to such a node would have to leave at once, and so would
-each of its replacements. Upstream counts from when its controller sees the pod, which gives each replacement the full
-time again (deviation `expired-toleration-keeps-away`).
+The time runs from the taint's `timeAdded`. A pod on such a node would have to leave at once, and so would each of its
+replacements. Upstream counts from when its controller sees the pod, which gives each replacement the full time again
+(deviation `expired-toleration-keeps-away`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EVER: Final = np.iinfo(np.int64).min
 
 
 class TolerationOver(NodeFilter):
-    """Rules out nodes with a `NoExecute` taint that the pod tolerated for a time that is over."""
+    """Rules out nodes with a `NoExecute` taint whose tolerated time has ended."""
 
     name = "TolerationOver"
     order = 25
@@ -54,7 +54,7 @@ class TolerationOver(NodeFilter):
 
 
 def _ends(shape: PodShape, fleet: Fleet) -> Counts:
-    """When each node's tolerated time ends, in microseconds. Nodes that their taints rule out anyway have no end."""
+    """Return when each node's tolerated time ends, in microseconds. Otherwise excluded nodes have no end."""
     ends = np.full(fleet.rows, _NEVER, dtype=np.int64)
     fits = fleet.fits_taints(shape.tolerations)
     for name, taints in fleet.evicting.items():

@@ -49,7 +49,7 @@ class NodeResourcesFit(NodePrioritizer):
 
 
 def _left(requests: dict[str, int], fleet: Fleet, rows: Rows) -> Counts:
-    """The mean percentage that would be free on each of the rows."""
+    """Return the mean percentage that would be free on each of the rows."""
     if rows.size <= _FEW:
         return _left_on_few(requests, fleet, rows)
     total = np.zeros(rows.size, dtype=np.int64)
@@ -66,7 +66,7 @@ def _left(requests: dict[str, int], fleet: Fleet, rows: Rows) -> Counts:
 
 
 def _left_on_few(requests: dict[str, int], fleet: Fleet, rows: Rows) -> Counts:
-    """The same for a few rows, without the fixed cost of operations on arrays."""
+    """Return the same for a few rows, without the fixed cost of operations on arrays."""
     total, counted = [0] * rows.size, [0] * rows.size
     for resource, least in COUNTED_AT_LEAST.items():
         wanted = min(requests.get(resource) or least, UNLIMITED)

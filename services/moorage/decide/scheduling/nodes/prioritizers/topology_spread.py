@@ -46,7 +46,7 @@ class PodTopologySpread(NodePrioritizer):
     @override
     def scorer(self, request: PodRequest, fleet: Fleet, rows: Rows) -> Callable[[PodRequest], Counts]:
         spread = _Spread(fleet, rows)
-        return lambda asked: spread.scores(asked.replica_rows) if asked.spread else np.zeros(rows.size, dtype=np.int64)
+        return lambda pod: spread.scores(pod.replica_rows) if pod.spread else np.zeros(rows.size, dtype=np.int64)
 
     @override
     def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
@@ -76,7 +76,7 @@ class _Spread:
         self._for_nodes = math.log(rows.size + 2)
 
     def scores(self, replicas: Rows) -> Counts:
-        """The scores of the nodes that passed, with the rows of the replicas' nodes."""
+        """Return the scores of the nodes that passed, with the rows of the replicas' nodes."""
         base = np.bincount(self._zone_of[replicas], minlength=self._size) * self._for_zones + (ZONE_SKEW - 1)
         base[0] = 0  # a node without a zone gets nothing for it
         base += NODE_SKEW - 1

@@ -45,7 +45,7 @@ class ManagedClusterFacts:
         taints: Sequence[Taint] | None = None,
         labels: Mapping[str, str] = _NONE,
     ) -> Self:
-        """The facts of a `ManagedCluster` object.
+        """Return the facts of a `ManagedCluster` object.
 
         Args:
             document: the object, as in `resources`.
@@ -73,7 +73,7 @@ class ManagedClusterFacts:
 
 
 def _shown(document: Mapping[str, Any], taints: tuple[Taint, ...], labels: Mapping[str, str]) -> Mapping[str, Any]:
-    """The object as upstream passes it to CEL: empty fields are left out, and fields that always exist are added."""
+    """Return the object as upstream passes it to CEL, without empty fields, and with fields that always exist."""
     metadata = {**(document.get("metadata") or {}), "labels": dict(labels)}
     spec = {"hubAcceptsClient": False, **(document.get("spec") or {})}
     spec["taints"] = [taint.model_dump(mode="json", by_alias=True, exclude_defaults=True) for taint in taints]
@@ -102,7 +102,7 @@ class ScoreFacts:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Self:
-        """The scores of an `AddOnPlacementScore` object.
+        """Return the scores of an `AddOnPlacementScore` object.
 
         Raises:
             pydantic.ValidationError: the object is not an AddOnPlacementScore.

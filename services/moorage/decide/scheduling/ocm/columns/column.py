@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
 from moorage.decide.scheduling.ocm.columns.taint_table import FOREVER, TaintTable, microseconds
@@ -38,7 +39,7 @@ class Aspect(Flag):
     TAINTS = auto()
     AMOUNTS = auto()
     DOCUMENT = auto()
-    """Anything in its object, which is what CEL expressions see."""
+    """Anything in its object, which CEL expressions use."""
 
     SCORES = auto()
     LIFE = auto()
@@ -50,7 +51,7 @@ ALL_ASPECTS = ~NOTHING
 
 
 class ColumnSource(Protocol):
-    """What a column is computed from. `ManagedFleet` implements it."""
+    """The source of a column. `ManagedFleet` implements it."""
 
     @property
     def capacity(self) -> int:
@@ -61,19 +62,19 @@ class ColumnSource(Protocol):
         """The taints of all clusters as arrays."""
 
     def name(self, row: int) -> str:
-        """The name of the cluster in a row."""
+        """Return the name of the cluster in a row."""
 
     def at(self, row: int) -> ManagedClusterFacts:
-        """The facts about the cluster in a row."""
+        """Return the facts about the cluster in a row."""
 
     def score(self, cluster: str, resource: str) -> ScoreFacts | None:
-        """The scores that an `AddOnPlacementScore` gives to a cluster. None if there is no such object."""
+        """Return the scores that an `AddOnPlacementScore` gives to a cluster. None if there is no such object."""
 
     def code(self, text: str) -> int:
-        """An integer that stands for a text."""
+        """Return an integer that stands for a text."""
 
     def column(self, column: Column) -> Values:
-        """The values of another column."""
+        """Return the values of another column."""
 
 
 class Column(ABC):
@@ -90,11 +91,11 @@ class Column(ABC):
 
     @abstractmethod
     def empty(self, capacity: int) -> Values:
-        """The values for rows without a cluster."""
+        """Return the values for rows without a cluster."""
 
     @abstractmethod
     def answer(self, fleet: ColumnSource, row: int) -> Any:
-        """The value for a row that has a cluster. For a column with several parts, one value for each part."""
+        """Return the value for a row that has a cluster. For a column with several parts, one value for each part."""
 
     def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
         """Write the values for the rows into `values`, which are `empty` there. All rows have a cluster."""
@@ -102,11 +103,11 @@ class Column(ABC):
             values[..., row] = self.answer(fleet, row)
 
     def blank(self, fleet: ColumnSource) -> bool:
-        """Whether every cluster surely has the value of `empty`. Then the values need not be filled, nor stored."""
+        """Return whether every cluster surely has the value of `empty`, so that no values need to be stored."""
         return False
 
     def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether the answer for a changed cluster is surely the same as before. If False, it is computed again."""
+        """Return whether a changed cluster's answer is surely the same. If False, it is computed again."""
         return False
 
 
@@ -124,18 +125,18 @@ class ScoreColumn(Column):
 
     aspects: ClassVar[Aspect] = Aspect.SCORES | Aspect.LIFE
 
+    @override
     def empty(self, capacity: int) -> Values:
-        """No score, and no end."""
         values = np.zeros((2, capacity), dtype=np.int64)
         values[UNTIL] = FOREVER
         return values
 
+    @override
     def answer(self, fleet: ColumnSource, row: int) -> tuple[int, int]:
-        """Both values."""
         return self.of(fleet.score(fleet.name(row), self.resource))
 
     def of(self, found: ScoreFacts | None) -> tuple[int, int]:
-        """Both values for a cluster to which an add-on gives these scores; None for no scores."""
+        """Return both values for a cluster to which an add-on gives these scores; None for no scores."""
         if found is None:
             return 0, FOREVER
         until = FOREVER if found.valid_until is None else microseconds(found.valid_until)

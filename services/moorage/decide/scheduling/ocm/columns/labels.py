@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
+from typing_extensions import override
 
 from moorage.decide.kubernetes.selectors import EXISTS, IN, NOT_IN
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
@@ -30,26 +31,27 @@ class _CodeColumn(Column):
     @staticmethod
     @abstractmethod
     def texts(facts: ManagedClusterFacts) -> Mapping[str, str]:
-        """The labels or the claims of a cluster."""
+        """Return the labels or the claims of a cluster."""
 
+    @override
     def empty(self, capacity: int) -> Values:
-        """Absent."""
         return np.full(capacity, _ABSENT, dtype=np.int32)
 
+    @override
     def answer(self, fleet: ColumnSource, row: int) -> int:
-        """The code of the value."""
         value = self.texts(fleet.at(row)).get(self.key)
         return _ABSENT if value is None else fleet.code(value)
 
+    @override
     def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
-        """Look up the codes of all rows in one loop, because the first placement with the key waits for it."""
+        # one loop, because the first placement with the key waits for it
         key, at, texts, code = self.key, fleet.at, self.texts, fleet.code
         found = [texts(at(row)).get(key) for row in rows.tolist()]
         codes = {value: _ABSENT if value is None else code(value) for value in dict.fromkeys(found)}
         values[rows] = [codes[value] for value in found]
 
+    @override
     def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether the value is the same as before."""
         return self.texts(before).get(self.key) == self.texts(after).get(self.key)
 
 
@@ -59,8 +61,8 @@ class CodeColumn(_CodeColumn):
     aspects: ClassVar[Aspect] = Aspect.LABELS | Aspect.LIFE
 
     @staticmethod
+    @override
     def texts(facts: ManagedClusterFacts) -> Mapping[str, str]:
-        """The labels."""
         return facts.labels
 
 
@@ -70,8 +72,8 @@ class ClaimCodeColumn(_CodeColumn):
     aspects: ClassVar[Aspect] = Aspect.CLAIMS | Aspect.LIFE
 
     @staticmethod
+    @override
     def texts(facts: ManagedClusterFacts) -> Mapping[str, str]:
-        """The claims."""
         return facts.claims
 
 
@@ -84,23 +86,23 @@ class _SelectorColumn(Column):
     codes: ClassVar[type[_CodeColumn]]
     """The columns of the selector's keys."""
 
+    @override
     def empty(self, capacity: int) -> Values:
-        """False."""
         return np.zeros(capacity, dtype=np.bool_)
 
+    @override
     def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
-        """Evaluate the rows. Many rows are evaluated together."""
         if rows.size > _FEW:
             values[rows] = _hold(self.terms, self.codes, fleet)[rows]
         else:
             Column.fill(self, fleet, values, rows)
 
+    @override
     def answer(self, fleet: ColumnSource, row: int) -> bool:
-        """Whether they match."""
         return self.terms.hold(self.codes.texts(fleet.at(row)))
 
+    @override
     def same(self, before: ManagedClusterFacts, after: ManagedClusterFacts) -> bool:
-        """Whether the selector's keys have the same values as before."""
         was, now = self.codes.texts(before), self.codes.texts(after)
         return all(was.get(key) == now.get(key) for key, _, _ in self.terms.requirements)
 
@@ -120,7 +122,7 @@ class ClaimColumn(_SelectorColumn):
 
 
 def _hold(terms: LabelTerms, kind: type[_CodeColumn], fleet: ColumnSource) -> Mask:
-    """`LabelTerms.hold` for all clusters at once."""
+    """Return the result of `LabelTerms.hold` for all clusters at once."""
     good = np.ones(fleet.capacity, dtype=np.bool_)
     for key, operator, values in terms.requirements:
         codes = fleet.column(kind(key))

@@ -3,8 +3,8 @@
 The row of a deleted cluster is kept, because decisions may still contain its name. `forget` releases such rows for
 reuse. Columns are cached, and a change of a cluster updates its row in them.
 
-What placements will need is kept from the first cluster on, so that the first placement need not visit all clusters:
-their taints as arrays, the order of their names, the scores of add-ons, and the columns that a scheduler holds.
+Some data is kept from the first cluster on, so that the first placement need not visit all clusters: their taints as
+arrays, the order of their names, the scores of add-ons, and the columns that a scheduler holds.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _CODES: Final = 4096
 """The number of texts that may have codes in any case."""
 
 _OPENED: Final = 16
-"""The number of different scores of add-ons whose columns are kept before a placement asks for them."""
+"""The number of different scores of add-ons whose columns are kept before a placement uses them."""
 
 _UNHELD: Final = 512
-"""The number of cached columns that are kept although nobody holds them."""
+"""The number of unused columns that stay cached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Touched:
     after: bool = False
 
     def __bool__(self) -> bool:
-        """Whether anything has changed."""
+        """Return whether anything has changed."""
         return bool(self.aspects)
 
 
@@ -87,10 +87,10 @@ class _Kept:
         self.aspects = column.aspects.value
         self.holders = 0
         self.is_blank = True
-        """Whether every row has the value for rows without a cluster. False if that is not known."""
+        """Whether every row has the value for rows without a cluster. False if that is uncertain."""
 
     def values(self, capacity: int) -> Values:
-        """The values. They are stored from the first time on that they are asked for."""
+        """Return the values. They are stored from the first request on."""
         if self._values is None:
             self._values = self._column.empty(capacity)
         return self._values
@@ -179,12 +179,12 @@ class ManagedFleet:
     # --- one cluster
 
     def facts(self, name: str) -> ManagedClusterFacts | None:
-        """The facts about a cluster. None if there is no such cluster."""
+        """Return the facts about a cluster. None if there is no such cluster."""
         row = self._rows.get(name)
         return None if row is None else self._facts[row]
 
     def row(self, name: str) -> int:
-        """The row of a name. A name without a row gets one."""
+        """Return the row of a name. A name without a row gets one."""
         row = self._rows.get(name)
         if row is None and self._free:
             row = self._rows[name] = self._free.pop()
@@ -198,7 +198,7 @@ class ManagedFleet:
         return row
 
     def rows_for(self, names: Collection[str]) -> list[int]:
-        """The rows of names. Names without a row get one."""
+        """Return the rows of names. Names without a row get one."""
         known = self._rows
         try:
             return [known[name] for name in names]
@@ -211,7 +211,7 @@ class ManagedFleet:
         return len(self._rows) - self._count
 
     def forget(self, kept: Mask) -> None:
-        """Release the rows of names without a cluster. Nobody may hold one of these rows.
+        """Release the rows of names without a cluster. No caller may hold one of these rows.
 
         Args:
             kept: the rows to keep, because they still stand for their names somewhere.
@@ -225,11 +225,11 @@ class ManagedFleet:
         self.version += 1
 
     def name(self, row: int) -> str:
-        """The name of a row."""
+        """Return the name of a row."""
         return self._names[row]
 
     def at(self, row: int) -> ManagedClusterFacts:
-        """The facts about the cluster in a row.
+        """Return the facts about the cluster in a row.
 
         Raises:
             LookupError: the row has no cluster.
@@ -275,7 +275,7 @@ class ManagedFleet:
     # --- scores
 
     def score(self, cluster: str, resource: str) -> ScoreFacts | None:
-        """The scores that an `AddOnPlacementScore` gives to a cluster. None if there is no such object."""
+        """Return the scores that an `AddOnPlacementScore` gives to a cluster. None if there is no such object."""
         return self._scores.get(cluster, {}).get(resource)
 
     def put_score(self, score: ScoreFacts) -> Touched:
@@ -297,10 +297,10 @@ class ManagedFleet:
         row = self.row(cluster)
         was = bool(self._live[row])
         of_cluster = self._scores.get(cluster, {})
-        gone = of_cluster.pop(resource, None)
-        if gone is None:
+        removed = of_cluster.pop(resource, None)
+        if removed is None:
             return Touched(cluster, row, before=was, after=was)
-        self._give_no_more(gone)
+        self._give_no_more(removed)
         if not of_cluster:
             del self._scores[cluster]
         return self._changed(cluster, row, Aspect.SCORES, was=was)
@@ -317,7 +317,7 @@ class ManagedFleet:
                 self._shed()
 
     def _give_no_more(self, score: ScoreFacts) -> None:
-        """Undo `_give`. The column of a score that no cluster has any more is dropped, unless it is held."""
+        """Undo `_give`. The column of a score that no cluster has left is dropped, unless it is held."""
         for name in score.scores:
             key = (score.resource, name)
             self._given[key] -= 1
@@ -330,27 +330,27 @@ class ManagedFleet:
     # --- many clusters
 
     def mask(self, names: Collection[str]) -> Mask:
-        """The rows of those names that are clusters of the fleet."""
+        """Return the rows of those names that are clusters of the fleet."""
         found = [row for name in names if (row := self._rows.get(name)) is not None and self._facts[row] is not None]
         mask = np.zeros(self.capacity, dtype=np.bool_)
         mask[found] = True
         return mask
 
     def names_of(self, mask: Mask) -> list[str]:
-        """The names of the clusters in a mask, sorted."""
+        """Return the names of the clusters in a mask, sorted."""
         return sorted(self._names[row] for row in np.flatnonzero(mask))
 
     def names_at(self, rows: Rows) -> tuple[str, ...]:
-        """The names of rows, in their order."""
+        """Return the names of rows, in their order."""
         names = self._names
         return tuple([names[row] for row in rows.tolist()])
 
     def rows_of(self, names: Iterable[str]) -> Rows:
-        """The rows of known names. Unknown names are left out."""
+        """Return the rows of the fleet's names. Other names are left out."""
         return np.array([row for name in names if (row := self._rows.get(name)) is not None], dtype=np.intp)
 
     def ranks(self, rows: Rows) -> Scores:
-        """The positions of rows in the order of all cluster names. All rows must have a cluster."""
+        """Return the positions of rows in the order of all cluster names. All rows must have a cluster."""
         ranks: Scores = self._ordered().by_row.take(rows)
         return ranks
 
@@ -385,7 +385,7 @@ class ManagedFleet:
             order.by_row[row] = place
 
     def code(self, text: str) -> int:
-        """An integer that stands for a text. 0 or more. It is the same for the same text until a cluster changes."""
+        """Return an integer for a text, 0 or more. It is stable until a cluster changes."""
         return self._codes.setdefault(text, len(self._codes))
 
     @property
@@ -396,11 +396,11 @@ class ManagedFleet:
     # --- columns
 
     def column(self, column: Column) -> Values:
-        """The values of a column. They are computed on first use."""
+        """Return the values of a column. They are computed on first use."""
         return self._column(column).values(self.capacity)
 
     def is_blank(self, column: Column) -> bool:
-        """Whether every cluster is known to have the value that rows without a cluster have (`Column.empty`)."""
+        """Return whether every cluster certainly has the value of rows without a cluster (`Column.empty`)."""
         return self._column(column).is_blank
 
     def _column(self, column: Column) -> _Kept:
@@ -435,7 +435,7 @@ class ManagedFleet:
         return self._present.nonzero()[0]
 
     def _shed(self) -> None:
-        """Drop the oldest columns that nobody holds, if there are too many."""
+        """Drop the oldest unused columns, if there are too many."""
         if len(self._columns) <= _UNHELD:
             return
         loose = [column for column, kept in self._columns.items() if not kept.holders]
@@ -469,7 +469,7 @@ class ManagedFleet:
         if values.ndim == 1:
             new = answer[0] if isinstance(answer, list) else answer
             old = values.item(row)
-            if old == new or (old != old and new != new):  # noqa: PLR0124 - only what is not a number differs so
+            if old == new or (old != old and new != new):  # noqa: PLR0124 - only values that are not a number differ so
                 return False
             values[row] = new
         else:

@@ -64,7 +64,7 @@ class TaintTable:
         """The code of the taint in each place (first axis) of each row; `NO_TAINT` where there is none."""
 
         self.added: NDArray[np.int64] = np.zeros((0, capacity), dtype=np.int64)
-        """When that taint was added, in microseconds since 1970; `NOT_ADDED` if that is not known."""
+        """When that taint was added, in microseconds since 1970; `NOT_ADDED` if unknown."""
 
         self.crowded: set[int] = set()
         """The rows with more taints than there are places. They have no codes."""
@@ -75,7 +75,7 @@ class TaintTable:
         self._free: list[int] = []
 
     def __len__(self) -> int:
-        """The number of distinct taints."""
+        """Return the number of distinct taints."""
         return len(self._code_of)
 
     @property
@@ -121,7 +121,7 @@ class TaintTable:
         return code
 
     def _release(self, code: int) -> None:
-        """Count one use of a taint less. A taint that no cluster has any more is forgotten."""
+        """Count one use of a taint less. A taint that no cluster has left is dropped."""
         self._uses[code] -= 1
         taint = self._kinds[code]
         if not self._uses[code] and taint is not None:

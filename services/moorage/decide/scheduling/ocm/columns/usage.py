@@ -32,7 +32,7 @@ class GrowthSpan:
         """The row of each decision since, in their order."""
 
     def counts(self, added: int) -> Scores:
-        """The decisions by row when so many had been added."""
+        """Return the decisions by row when so many had been added."""
         counts = self._counts.copy()
         np.add.at(counts, self.added[:added], 1)
         return counts
@@ -52,7 +52,7 @@ class Usage:
         """The counts once more: one element of this is read and written in half the time."""
 
         self._span: GrowthSpan | None = None
-        """The present span. None until somebody asks for it."""
+        """The present span. None until the first request."""
 
     @property
     def most(self) -> int:
@@ -132,7 +132,7 @@ class Usage:
         self._most = len(self._having) - 1
 
     def without(self, rows: Rows) -> tuple[Scores, int]:
-        """The decisions by row, and the highest of them, after subtracting one for each of `rows`."""
+        """Return the decisions by row, and the highest of them, after subtracting one for each of `rows`."""
         counts = self.counts
         if not rows.size:
             return counts, self._most

@@ -1,5 +1,5 @@
-"""What a placement has selected, and how it is told: verdicts, decision groups, pages of decisions, conditions.
+"""The results of a placement and their reports: verdicts, decision groups, pages of decisions, conditions.
 
-`result` is what the scheduler returns. The others turn it into records, conditions and explanations. They read columns
-and the results of plugins, and select nothing.
+`result` is the scheduler's result. The others turn it into records, conditions and explanations. They read columns and
+the results of plugins, and select nothing.
 """

@@ -64,7 +64,7 @@ class BestClusters:
             self._keys = ranks - self._step * total
 
     def by_scores(self, scores: Scores | None, number: int | None) -> Rows:
-        """The best clusters, best first.
+        """Return the best clusters, best first.
 
         Args:
             scores: the weighted sums of the scores that are not in `total`, in the order of the rows. None for none.
@@ -86,14 +86,14 @@ class BestClusters:
         return rows[near[keys[near].argsort()[:wanted]]]
 
     def takes_counted(self, number: int | None) -> bool:
-        """Whether `by_counted` can find this number of clusters."""
+        """Return whether `by_counted` can find this number of clusters."""
         return number is not None and 0 < number < self._rows.size and self._step is not _NO_STEP
 
     def by_counted(self, counted: CountedScores, number: int) -> Rows:
-        """The best clusters, best first, with the scores of one prioritizer that counts.
+        """Return the best clusters, best first, with the scores of one prioritizer that counts.
 
-        Within a span, scores only fall. So a cluster that was behind the shortlist stays behind its bound, and the best
-        are found in the shortlist alone, as long as enough clusters in it are still ahead of the bound.
+        Within a span, scores only fall. So a cluster that was behind the shortlist stays behind its bound. The best are
+        found in the shortlist alone, as long as enough clusters in it are still ahead of the bound.
 
         Args:
             counted: the scores that are not in `total`.
@@ -117,7 +117,7 @@ class BestClusters:
         return self._near[keys[near].argsort()[:number]]
 
     def _nearest(self, keys: Scores, number: int, ahead: int) -> Rows:
-        """The positions of the clusters whose keys are lowest: at least the number, and up to 36 times as many.
+        """Return the positions of the clusters whose keys are lowest: at least the number, and up to 36 times as many.
 
         The bound below which they lie is kept. It is only a hint for the next time: the result is right with any value.
         """

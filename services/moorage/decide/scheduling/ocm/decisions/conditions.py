@@ -30,7 +30,7 @@ def conditions_of(
     before: Iterable[PlacementCondition] = (),
     now: datetime,
 ) -> tuple[PlacementCondition, PlacementCondition]:
-    """Both conditions, PlacementMisconfigured first.
+    """Return both conditions, PlacementMisconfigured first.
 
     Args:
         status: the outcome of scheduling and grouping.
@@ -56,15 +56,15 @@ def conditions_of(
     value, reason, message = _satisfied(status, sets, available, decisions, unscheduled)
     satisfied = made(SATISFIED, value, reason, message)
     if status.code == Code.MISCONFIGURED:
-        said = f"{status.plugin}:{status.message}"
-        return made(MISCONFIGURED, TRUE, "Misconfigured", said), satisfied
+        text = f"{status.plugin}:{status.message}"
+        return made(MISCONFIGURED, TRUE, "Misconfigured", text), satisfied
     return made(MISCONFIGURED, FALSE, "Succeedconfigured", "Placement configurations check pass"), satisfied
 
 
 def _satisfied(
     status: Status, sets: UsableSets, available: int, decisions: int, unscheduled: int
 ) -> tuple[str, str, str]:
-    """Status, reason and message of PlacementSatisfied, from the first reason that applies."""
+    """Return status, reason and message of PlacementSatisfied, from the first reason that applies."""
     asked, eligible = ",".join(sets.asked), ",".join(sets.eligible)
     none_bound = "No valid ManagedClusterSetBindings found in placement namespace"
     reasons = (
@@ -86,7 +86,7 @@ def _satisfied(
 
 
 def leading_condition(conditions: Iterable[PlacementCondition]) -> PlacementCondition | None:
-    """The condition that sums up the placement: PlacementMisconfigured if it is True, otherwise PlacementSatisfied.
+    """Return the leading condition: PlacementMisconfigured if it is True, otherwise PlacementSatisfied.
 
     None if there are no conditions, which is the case before the first decision.
     """

@@ -71,7 +71,7 @@ class _Costs:
         self._within = Evaluation()
 
     def allow(self, expression: Expression, cluster: ManagedClusterFacts) -> bool:
-        """Whether an expression is true for a cluster."""
+        """Return whether an expression is true for a cluster."""
         spent = expression.cost(cluster.document, self._within)
         if spent > min(expression.limit, self._left):
             return False
@@ -126,7 +126,7 @@ class GroupTerms:
         return found | _SHOWN if any(one.selector.expressions for one in self.named) else found
 
     def length(self, selected: int) -> int:
-        """The maximum number of clusters in a group for this number of selected clusters."""
+        """Return the maximum number of clusters in a group for this number of selected clusters."""
         length = self.number
         if self.share is not None:
             exact = self.share / 100 * selected
@@ -134,7 +134,7 @@ class GroupTerms:
         return length if 0 < length <= selected else max(selected, 1)
 
     def cut(self, selected: Collection[str], facts: Callable[[str], ManagedClusterFacts]) -> list[SelectedGroup]:
-        """The groups of the selected clusters. If none is selected, one group without clusters.
+        """Return the groups of the selected clusters. If none is selected, one group without clusters.
 
         The expressions of all groups together have a budget (`cel.budget_of`), by the order of groups and names.
 
@@ -156,7 +156,7 @@ class GroupTerms:
 
 
 def _selector(selector: GroupClusterSelector, *, as_upstream: bool) -> SelectorTerms:
-    """The selector of a group. Upstream's has no CEL expressions."""
+    """Return the selector of a group. Upstream's has no CEL expressions."""
     return SelectorTerms.of(
         RequiredClusterSelector(
             label_selector=selector.label_selector,
@@ -171,7 +171,7 @@ def _cut(name: str, clusters: Sequence[str], length: int) -> list[SelectedGroup]
 
 
 def _length(value: int | str | None, *, as_upstream: bool) -> tuple[int, float | None, str]:
-    """Number, share and problem of `clustersPerDecisionGroup`."""
+    """Return number, share and problem of `clustersPerDecisionGroup`."""
     if value is None:
         return 0, None, ""
     if as_upstream:

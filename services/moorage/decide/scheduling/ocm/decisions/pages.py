@@ -1,4 +1,4 @@
-"""PlacementDecisions: how the clusters of an OCM placement are written to records, and what a change reports.
+"""PlacementDecisions: how the clusters of an OCM placement are written to records, and the reports of a change.
 
 A PlacementDecision contains at most 100 clusters of one decision group. A deployer that reads the records of a
 placement in order sees each cluster once when it is selected (`added`), and once when it is no longer selected
@@ -91,7 +91,7 @@ class DecisionRecord:
 
 
 def records_between(before: Mapping[str, DecisionPart], after: Mapping[str, DecisionPart]) -> list[DecisionRecord]:
-    """The records that lead from one layout to the next, in the order in which they must be written.
+    """Return the records that lead from one layout to the next, in the order in which they must be written.
 
     An unchanged PlacementDecision gets no record. Those in the new layout come first, by number. So a cluster that
     moves out of a deleted one is listed elsewhere before. If the placement no longer selects some clusters of a deleted

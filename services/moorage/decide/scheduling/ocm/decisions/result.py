@@ -91,8 +91,7 @@ class Shared:
     """Finds the best of the rows."""
 
     counting: ManagedPrioritizer | None = None
-    """The prioritizer that is asked for `CountedScores`: the only one whose scores are not static. Its weight is
-    positive."""
+    """The prioritizer of `CountedScores`: the only one whose scores are not static. Its weight is positive."""
 
     timed: tuple[ManagedFilter, ...] = ()
     """The filters whose results can change by time alone."""
@@ -206,13 +205,13 @@ class Scheduled:
         return total
 
     def ruled_out(self) -> tuple[FilterResult, ...]:
-        """How many clusters each filter has ruled out, with the first of their names."""
+        """Return how many clusters each filter has ruled out, with the first of their names."""
         if self._shared.ruled_out is None:
             self._shared.ruled_out = _ruled_out(self._shared, self._fleet)
         return self._shared.ruled_out
 
     def best(self, shown: int = SHOWN) -> tuple[TargetScore, ...]:
-        """The scores of the best clusters, best first."""
+        """Return the scores of the best clusters, best first."""
         if self.status.is_error:
             return ()
         totals = self.totals
@@ -232,11 +231,11 @@ class Scheduled:
         return few[np.lexsort((self._shared.ranks[few], -totals[few]))][:shown]
 
     def is_candidate(self, cluster: str) -> bool:
-        """Whether the placement may choose the cluster at all: it is in one of the sets and not being deleted."""
+        """Return whether the placement may choose the cluster at all: it is in a set and not being deleted."""
         return cluster in self._fleet and bool(self._shared.candidates[self._fleet.row(cluster)])
 
     def until(self, cluster: str) -> datetime | None:
-        """The end of the time for which a cluster passes, exclusive. None if no time limit applies or it does not pass.
+        """Return when a cluster stops passing, exclusive. None if no time limit applies or it does not pass.
 
         Raises:
             LookupError: there is no such cluster.
@@ -247,7 +246,7 @@ class Scheduled:
         return min((end for end in ends if end is not None), default=None)
 
     def verdict(self, cluster: str) -> TargetVerdict:
-        """The results of every filter and prioritizer for one cluster.
+        """Return the results of every filter and prioritizer for one cluster.
 
         Raises:
             LookupError: there is no such cluster.
@@ -273,11 +272,11 @@ class Scheduled:
         return TargetVerdict(cluster, tuple(filters), scores, rank=int(np.count_nonzero(ahead)) + 1)
 
     def may_stand(self, decided: Collection[str]) -> bool:
-        """Whether a placement's present clusters can be right although it would choose others now.
+        """Return whether a placement's present clusters can be right although it would choose others now.
 
         Scores that depend on decisions drift. As upstream, that alone does not cause a new decision. So a selection may
-        stay as long as all of its clusters pass every filter, their number is right, and the drifting prioritizers can
-        have preferred them at some time.
+        stay as long as its clusters pass every filter and their number is right. The drifting prioritizers must also be
+        able to have preferred them at some time.
         """
         if not self._request.terms.number or self.status.is_error or len(decided) != len(self.decisions):
             return False
@@ -300,7 +299,7 @@ class Scheduled:
         return bool(lasting[~mine].max() - lasting[mine].min() <= span)
 
     def _all_scored(self) -> Sequence[Scored]:
-        """The scores of each prioritizer. Counted scores are looked up only now, because often nobody asks."""
+        """Return the scores of each prioritizer. Counted scores are computed only now, as they are rarely used."""
         counted = self._counted
         if counted is not None:
             self._scored = [
@@ -316,7 +315,7 @@ class Scheduled:
 
 
 def _weighted(parts: Sequence[Prioritized], i: int) -> dict[str, int]:
-    """Weighted scores by prioritizer. The scores of one that is listed twice are added up."""
+    """Return weighted scores by prioritizer. The scores of one that is listed twice are added up."""
     found: dict[str, int] = {}
     for one in parts:
         found[one.name] = found.get(one.name, 0) + one.weight * int(one.values[i])

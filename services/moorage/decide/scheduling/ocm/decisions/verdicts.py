@@ -46,7 +46,7 @@ class ManagedVerdicts(Verdicts):
             self.ranked = tuple(sorted(names, key=lambda name: (-totals[name], name)))
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a cluster."""
+        """Return whether there is such a cluster."""
         return name in self._fleet
 
     @override
@@ -54,15 +54,11 @@ class ManagedVerdicts(Verdicts):
         return self._fleet.names
 
     def chosen(self, name: str) -> bool:
-        """Whether the placement would select the cluster now."""
+        """Return whether the placement would select the cluster now."""
         return name in self._chosen
 
+    @override
     def verdict(self, name: str) -> TargetVerdict:
-        """The full result for one cluster.
-
-        Raises:
-            LookupError: there is no such cluster.
-        """
         found = self.scheduled.verdict(name)
         facts = self._fleet.at(self._fleet.row(name))
         candidate = self.scheduled.is_candidate(name)
@@ -70,11 +66,11 @@ class ManagedVerdicts(Verdicts):
         return TargetVerdict(name, filters, found.scores, found.rank)
 
     def until(self, name: str) -> datetime | None:
-        """When a cluster stops passing every filter. None if no time limit applies, or if it does not pass now."""
+        """Return when a cluster stops passing every filter. None if no limit applies, or if it does not pass now."""
         return self.scheduled.until(name)
 
     def taints(self, name: str) -> tuple[JudgedTaint, ...]:
-        """Each taint of a cluster with the toleration that counts for it."""
+        """Return each taint of a cluster with the toleration that counts for it."""
         return judge_taints(self.scheduled.request, self._fleet, name)
 
     def _of_sets(self, facts: ManagedClusterFacts, *, candidate: bool) -> FilterVerdict:

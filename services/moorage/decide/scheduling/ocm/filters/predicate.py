@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
+from typing_extensions import override
 
 from moorage.decide.kubernetes.cel import Evaluation, Expression, budget_of
 from moorage.decide.scheduling.ocm.columns.cel import TRUE, UNKNOWN, CelColumn, costs_of, scores_of
@@ -29,16 +30,16 @@ class Predicate(ManagedFilter):
     order: ClassVar[int] = 1
     summary: ClassVar[str] = "cluster(s) didn't match any of the predicates"
 
+    @override
     def problem(self, terms: PlacementTerms) -> str:
-        """The error in the predicates, if they are invalid."""
         return terms.predicate_error
 
+    @override
     def idle(self, terms: PlacementTerms, fleet: ManagedFleet) -> bool:
-        """Whether there are no predicates."""
         return not terms.predicates
 
+    @override
     def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
-        """The clusters that match a predicate."""
         predicates = request.terms.predicates
         if not predicates:
             return shown
@@ -50,20 +51,20 @@ class Predicate(ManagedFilter):
             raise MisconfiguredError(self.name, str(error)) from None
         return passed
 
+    @override
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """The columns of all selectors."""
         return tuple(dict.fromkeys(column for one in terms.predicates for column in selector_columns(one)))
 
+    @override
     def reason(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> str:
-        """The reason, if the cluster matches no predicate."""
         predicates, facts = request.terms.predicates, fleet.at(row)
         if not predicates:
             return ""
         within = scores_of(fleet)
         return "" if any(holds(one, facts, within) for one in predicates) else self.summary
 
+    @override
     def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
-        """The predicate that matches or, if none does, what fails in each."""
         facts, within = fleet.at(fleet.row(target)), scores_of(fleet)
         failing = [list(_failing(one, facts, within)) for one in request.terms.predicates]
         matching = next((number for number, wrong in enumerate(failing) if not wrong), None)
@@ -73,7 +74,7 @@ class Predicate(ManagedFilter):
 
 
 def selector_columns(terms: SelectorTerms) -> tuple[Column, ...]:
-    """The columns of a selector."""
+    """Return the columns of a selector."""
     found: list[Column] = []
     if terms.labels.requirements:
         found.append(LabelColumn(terms.labels))
@@ -83,7 +84,7 @@ def selector_columns(terms: SelectorTerms) -> tuple[Column, ...]:
 
 
 def selected(terms: SelectorTerms, fleet: ManagedFleet, shown: Mask, *, limited: bool = True) -> Mask:
-    """The clusters in `shown` that a selector selects. CEL expressions are evaluated last, for as few as possible.
+    """Return the clusters in `shown` that a selector selects. CEL expressions come last, for few clusters.
 
     Args:
         terms: the selector.
@@ -110,10 +111,10 @@ def selected(terms: SelectorTerms, fleet: ManagedFleet, shown: Mask, *, limited:
 
 
 def _check_budget(expression: Expression, fleet: ManagedFleet, rows: Rows) -> None:
-    """Check that an expression does not keep this service from everything else.
+    """Check that an expression leaves time for everything else.
 
-    What counts is the same however much was evaluated before, so that the decision does not depend on that. A cluster
-    for which the expression exceeds its own limit costs nothing.
+    The result is independent of earlier evaluations, and so is the decision. A cluster for which the expression exceeds
+    its own limit costs nothing.
 
     Raises:
         BudgetExceededError: it may take too long.
@@ -129,7 +130,7 @@ def _check_budget(expression: Expression, fleet: ManagedFleet, rows: Rows) -> No
 
 
 def holds(terms: SelectorTerms, facts: ManagedClusterFacts, within: Evaluation) -> bool:
-    """Whether a selector selects one cluster. `within` is the result of `scores_of`."""
+    """Return whether a selector selects one cluster. `within` is the result of `scores_of`."""
     return (
         terms.labels.hold(facts.labels)
         and terms.claims.hold(facts.claims)
@@ -156,9 +157,9 @@ def _unmet(terms: LabelTerms, present: Mapping[str, str], kind: str) -> Iterator
     for requirement in terms.requirements:
         if not LabelTerms((requirement,)).hold(present):
             key, operator, values = requirement
-            asked = f" [{', '.join(sorted(values))}]" if values else ""
+            wanted = f" [{', '.join(sorted(values))}]" if values else ""
             has = f"it is {present[key]!r}" if key in present else f"the {kind} is missing"
-            yield f"{kind} {key} {operator}{asked} ({has})"
+            yield f"{kind} {key} {operator}{wanted} ({has})"
 
 
 PLUGIN = Predicate()

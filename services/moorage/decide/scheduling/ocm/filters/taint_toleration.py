@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from moorage.decide.kubernetes.quantities import NANOSECONDS, wrapped
 from moorage.decide.scheduling.framework.plugins import Basis
@@ -35,11 +36,11 @@ Spans = tuple[int | None, ...]
 
 
 def spans(taint: Taint, tolerations: tuple[Toleration, ...], *, as_upstream: bool) -> Spans:
-    """The durations of the tolerations that match a taint, in their order."""
+    """Return the durations of the tolerations that match a taint, in their order."""
     found: list[int | None] = []
     for toleration in tolerations:
         if toleration.key and toleration.key != taint.key:
-            continue  # the usual reason, asked first because each distinct taint is matched with each toleration
+            continue  # the usual reason, checked first because each distinct taint is matched with each toleration
         if not tolerates(toleration, taint, comparison=not as_upstream, strict=not as_upstream):
             continue
         seconds = toleration.toleration_seconds
@@ -52,9 +53,9 @@ def spans(taint: Taint, tolerations: tuple[Toleration, ...], *, as_upstream: boo
 
 
 def ends(taint: Taint, lasting: Spans) -> list[int]:
-    """When each of the durations is over, in microseconds since 1970.
+    """Return when each of the durations ends, in microseconds since 1970.
 
-    A taint without `timeAdded` counts as added long ago, so every limited duration is over.
+    A taint without `timeAdded` counts as added long ago, so every limited duration has ended.
     """
     if not lasting or all(span is None for span in lasting):
         return [FOREVER] * len(lasting)
@@ -74,23 +75,25 @@ class TaintColumn(Column):
 
     aspects: ClassVar[Aspect] = Aspect.TAINTS | Aspect.LIFE
 
+    @override
     def empty(self, capacity: int) -> Values:
-        """Without taints there is no end."""
         values = np.full((3, capacity), FOREVER, dtype=np.int64)
         values[2] = 0
         return values
 
+    @override
     def answer(self, fleet: ColumnSource, row: int) -> tuple[int, int, int]:
-        """All three values."""
         return self._answer(fleet, row, {})
 
+    @override
     def blank(self, fleet: ColumnSource) -> bool:
-        """Whether every taint of the fleet is tolerated forever."""
+        # every taint of the fleet is tolerated forever
         table = fleet.taint_table
         return not table.crowded and next(self._limiting(table.kinds), None) is None
 
+    @override
     def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
-        """Compute the rows. Each distinct taint is matched once, and the result is looked up for all rows."""
+        # each distinct taint is matched once, and the result is looked up for all rows
         table = fleet.taint_table
         known: dict[tuple[str, str, str], Spans] = {}
         if rows.size <= _FEW:
@@ -106,7 +109,7 @@ class TaintColumn(Column):
             values[:, row] = self._answer(fleet, row, known)
 
     def _limiting(self, kinds: Sequence[Taint | None]) -> Iterator[tuple[int, Taint, Spans]]:
-        """The distinct taints that rule clusters out, or will do so, with their codes and tolerated durations."""
+        """Return the distinct taints that rule clusters out now or later, with codes and tolerated durations."""
         for code, taint in enumerate(kinds):
             if taint is None or taint.effect == PREFER_NO_SELECT:
                 continue
@@ -204,20 +207,21 @@ class TaintToleration(ManagedFilter):
     rests_on = Basis.CLOCK | Basis.DECIDED
     summary: ClassVar[str] = "cluster(s) had untolerated taint(s)"
 
+    @override
     def problem(self, terms: PlacementTerms) -> str:
-        """The error in the first invalid toleration, in upstream's words."""
         return _problem(terms.tolerations)
 
+    @override
     def timed(self, terms: PlacementTerms) -> bool:
-        """Whether a toleration has a limited duration."""
         return terms.limited
 
+    @override
     def idle(self, terms: PlacementTerms, fleet: ManagedFleet) -> bool:
-        """Whether every taint of the fleet is known to be tolerated forever."""
+        # every taint of the fleet is certainly tolerated forever
         return fleet.is_blank(TaintColumn(terms.tolerations, terms.as_upstream))
 
+    @override
     def passed(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
-        """The clusters whose taints are tolerated."""
         values = self._values(request.terms, fleet)
         passed: Mask = shown & (values[0] > request.now_us)
         decided = request.decided
@@ -225,25 +229,26 @@ class TaintToleration(ManagedFilter):
             passed[decided] = shown[decided] & (values[1][decided] > request.now_us)
         return passed
 
+    @override
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """One column."""
         return (TaintColumn(terms.tolerations, terms.as_upstream),)
 
+    @override
     def validity(self, request: PlacementRequest, fleet: ManagedFleet) -> tuple[int | None, int | None]:
-        """The period between two ends of tolerated times."""
         values = self._values(request.terms, fleet)[:2]
         past = values[(values <= request.now_us) & (values != NEVER)]
         to_come = values[(values > request.now_us) & (values != FOREVER)]
         return (int(past.max()) if past.size else None, int(to_come.min()) if to_come.size else None)
 
+    @override
     def differs_if_decided(self, terms: PlacementTerms, fleet: ManagedFleet) -> Mask | None:
-        """The clusters with a `NoSelectIfNew` taint that no toleration tolerates forever."""
+        # the clusters with a `NoSelectIfNew` taint that no toleration tolerates forever
         values = self._values(terms, fleet)
         differ: Mask = values[0] != values[1]
         return differ if differ.any() else None
 
+    @override
     def reason(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> str:
-        """The reason, with the first taint that is not tolerated."""
         terms = request.terms
         decided = bool(np.any(request.decided == row))
         for taint in fleet.at(row).taints:
@@ -255,17 +260,14 @@ class TaintToleration(ManagedFilter):
                 return f"cluster(s) had untolerated taint {{{taint_text(taint)}}}{over}"
         return ""
 
+    @override
     def until(self, request: PlacementRequest, fleet: ManagedFleet, row: int) -> datetime | None:
-        """When the first tolerated time ends."""
         decided = bool(np.any(request.decided == row))
         end = int(self._values(request.terms, fleet)[1 if decided else 0][row])
         return None if end in {FOREVER, NEVER} or end <= request.now_us else instant(end)
 
+    @override
     def requeue_at(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> int | None:
-        """When a tolerated time of the selected clusters ends.
-
-        For each taint, the first toleration that has not ended counts.
-        """
         terms = request.terms
         values = self._values(terms, fleet)
         there = rows[fleet.present[rows]]
@@ -282,8 +284,8 @@ class TaintToleration(ManagedFilter):
                     found = first
         return found
 
+    @override
     def details(self, request: PlacementRequest, fleet: ManagedFleet, target: str) -> Iterable[str]:
-        """Whether each taint that can rule the cluster out is tolerated, and until when."""
         return [str(one) for one in judge_taints(request, fleet, target) if one.keeps_away]
 
     def _values(self, terms: PlacementTerms, fleet: ManagedFleet) -> Values:

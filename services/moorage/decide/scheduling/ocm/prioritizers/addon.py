@@ -36,24 +36,24 @@ class AddOn(ManagedPrioritizer):
         self.name = found.name
         self._column = ScoreColumn(found.resource, found.score)
 
+    @override
     def answers(self, coordinate: Coordinate) -> AddOn | None:
-        """A prioritizer for each coordinate of an add-on."""
         return None if coordinate.built_in_type else AddOn(coordinate)
 
+    @override
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """The valid scores, and a warning that names those that are not valid."""
-        said = fleet.column(self._column)
-        values, until = said[VALUE].take(rows), said[UNTIL].take(rows)
+        column = fleet.column(self._column)
+        values, until = column[VALUE].take(rows), column[UNTIL].take(rows)
         if rows.size and (first := until.item(until.argmin())) >= request.now_us:
             return Scored(values, until=None if first == FOREVER else first + 1)
-        over = until < request.now_us
-        to_come = until[~over & (until != FOREVER)]
-        past = until[over]
+        expired = until < request.now_us
+        to_come = until[~expired & (until != FOREVER)]
+        past = until[expired]
         status = SUCCESS
         if past.size:
-            values = np.where(over, 0, values)
+            values = np.where(expired, 0, values)
             resource = self._column.resource
-            names = [fleet.name(row) for row in rows[over]]
+            names = [fleet.name(row) for row in rows[expired]]
             if not request.terms.as_upstream:
                 # Upstream lists them in the order in which it was given the clusters, which varies.
                 names.sort()
@@ -66,12 +66,12 @@ class AddOn(ManagedPrioritizer):
             since=int(past.max()) + 1 if past.size else None,
         )
 
+    @override
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """One column."""
         return (self._column,)
 
+    @override
     def score_ends(self, fleet: ManagedFleet, row: int) -> bool:
-        """Whether the score has a `validUntil`."""
         found = fleet.score(fleet.name(row), self._column.resource)
         return found is not None and found.valid_until is not None
 

@@ -28,13 +28,14 @@ class Balance(ManagedPrioritizer):
     lowest = -MAX_SCORE
     rests_on = Basis.USAGE | Basis.DECIDED
 
+    @override
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """By the decisions of all other placements."""
         counts, most = _of_others(request)
         return Scored(score_by_count(most).take(counts.take(rows)))
 
+    @override
     def counted(self, request: PlacementRequest) -> CountedScores | None:
-        """By the decisions of all placements, if none of them is the placement's own."""
+        # none, if they include the placement's own
         if request.usage_has_decided and request.decided.size:
             return None
         usage = request.usage
@@ -49,13 +50,13 @@ class Balance(ManagedPrioritizer):
 
 
 def _of_others(request: PlacementRequest) -> tuple[Scores, int]:
-    """The number of decisions of other placements by row, and the highest of these numbers."""
+    """Return the number of decisions of other placements by row, and the highest of these numbers."""
     return request.usage.without(request.decided if request.usage_has_decided else _NO_ROWS)
 
 
 @lru_cache(maxsize=1024)
 def score_by_count(most: int) -> Scores:
-    """The score for each number of decisions from 0 to `most`. Always even, truncated towards zero."""
+    """Return the score for each number of decisions from 0 to `most`. Always even, truncated towards zero."""
     if not most:
         return np.array([MAX_SCORE], dtype=np.int64)
     usage = np.arange(most + 1, dtype=np.float64) / most

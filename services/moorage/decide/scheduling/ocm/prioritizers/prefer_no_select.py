@@ -28,12 +28,12 @@ class PreferColumn(Column):
 
     aspects: ClassVar[Aspect] = Aspect.TAINTS | Aspect.LIFE
 
+    @override
     def empty(self, capacity: int) -> Values:
-        """No taints."""
         return np.zeros(capacity, dtype=np.int64)
 
+    @override
     def answer(self, fleet: ColumnSource, row: int) -> int:
-        """Count them."""
         return prefer_count(fleet.at(row).taints, self.tolerations, OCM.scoring)
 
 
@@ -49,14 +49,14 @@ class PreferNoSelect(ManagedPrioritizer):
     relative = True
     upstream = False
 
+    @override
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """By the number of taints, in proportion to the highest."""
         counts = fleet.column(PreferColumn(request.terms.tolerations))[rows]
         most = int(counts.max(initial=0))
         return Scored(MAX_SCORE - 2 * MAX_SCORE * counts // max(most, 1))
 
+    @override
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:
-        """One column."""
         return (PreferColumn(terms.tolerations),)
 
     @override

@@ -21,8 +21,8 @@ class Steady(ManagedPrioritizer):
     weight = 1
     rests_on = Basis.DECIDED
 
+    @override
     def score(self, request: PlacementRequest, fleet: ManagedFleet, rows: Rows) -> Scored:
-        """By the present decision."""
         values = np.zeros(fleet.capacity, dtype=np.int64)
         values[request.decided] = MAX_SCORE
         return Scored(values[rows])
@@ -32,8 +32,9 @@ class Steady(ManagedPrioritizer):
         decided = bool(np.any(request.decided == fleet.row(target)))
         yield "the placement has it already" if decided else "the placement does not have it"
 
+    @override
     def drifts(self, weight: int) -> bool:
-        """Only with a negative weight. Then it prefers the clusters that the placement does not have."""
+        # a negative weight prefers the clusters that the placement does not have
         return weight < 0
 
 
