@@ -26,13 +26,13 @@ from moorage.cli.local import services
 from moorage.insight.explain import grounds
 from moorage.insight.query.query_tables import QueryTables
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
-from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.kafka.partition.table_restore import Restorer
 from moorage.runtime.kafka.tables.global_tables import GlobalReader, fold_into_view
 from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.kafka.tables.table_reader import TableReader
 from moorage.runtime.service import GlobalView, Service
 from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.record_format import KafkaFormat
 from moorage_schemas.topics import Topic
 
 

@@ -35,7 +35,7 @@ from prometheus_client.parser import text_string_to_metric_families
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness, storm_verdict
 
-from moorage.apiserver.admission import defaults
+from moorage.apiserver.admission import mutation
 from moorage.apiserver.kinds import kind as kinds
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire import codec
@@ -129,8 +129,8 @@ async def declare(writer: harness.Writer, document: dict[str, Any]) -> str:
     kind = kinds.named(document["kind"])
     if kind is None:
         raise ValueError(f"{document['kind']} is not a kind")
-    prepared = defaults.prepared(document, kind, ())
-    made = defaults.created(prepared, uid=event_id("uid", document["metadata"]), now=now)
+    prepared = mutation.prepared(document, kind, ())
+    made = mutation.created(prepared, uid=event_id("uid", document["metadata"]), now=now)
     event = ResourceDeclared(object=made, version=1)
     await writer.send(RESOURCES, event.key, event, partition_key=resource_partition_key(event.key), time=now)
     return event.key

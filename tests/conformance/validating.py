@@ -25,7 +25,7 @@ from tests.conformance.flaws.common import Document, Starts
 from tests.conformance.patching_plane import VARIABLE, Plane, PlaneMissingError
 
 from moorage.apiserver.admission import validation
-from moorage.apiserver.admission.defaults import with_each_owner_once
+from moorage.apiserver.admission.mutation import with_each_owner_once
 from moorage.apiserver.kinds.kind import ServedKind, named
 from moorage.apiserver.machinery.api_errors import StatusError
 from moorage.apiserver.rules.feature_gates import FeatureGates

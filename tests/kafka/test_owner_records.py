@@ -36,9 +36,9 @@ from tests.support.toys import (
 )
 from tests.support.waiting import until
 
-from moorage.runtime.engine.record_format import dead_letter
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed
 from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.record_format import dead_letter
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id, from_headers, to_structured
 from moorage_schemas.topics import DEAD_LETTERS, partition_of

@@ -16,11 +16,11 @@ from tests.support.toys import COUNTED, NUMBERS, TABLE, TALLIES, Counted, Counte
 
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.encode import Encoder
-from moorage.runtime.engine.record_format import dead_letter
 from moorage.runtime.kafka.partition.watchdog import OUTAGE_FACTOR, Watchdog
 from moorage.runtime.process.member import Behind
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord, child_meta
 from moorage.runtime.wire import codec
+from moorage.runtime.wire.record_format import dead_letter
 from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import EnvelopeError, Meta, from_headers, to_headers
 from moorage_schemas.taint import TargetTainted

@@ -14,7 +14,7 @@ from tests.component.simulation.copying import ProbedFleet
 from moorage.apiserver.writing.configuration import first_configuration
 from moorage.cli.commands import simulate
 from moorage.insight.copy.snapshot import Snapshot
-from moorage.runtime.settings.configuration import spec_of
+from moorage.runtime.settings.moorage_configuration import spec_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.topics import CONFIGURATION, FLEET

@@ -13,7 +13,7 @@ from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said, sta
 from typer.testing import CliRunner
 
 from moorage.apiserver.kinds.kind import ServedKind
-from moorage.apiserver.kinds.managed_clusters import selector_text
+from moorage.apiserver.kinds.printing.columns import selector_text
 from moorage.cli.api.kinds import find, of_object
 from moorage.cli.app import app
 from moorage.cli.commands.evaluate import evaluate

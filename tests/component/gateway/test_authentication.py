@@ -320,7 +320,7 @@ async def test_the_administrator_of_this_machine_beside_tokens(tmp_path: Path) -
         ({"oidc_issuer_url": ISSUER}, "MOORAGE_OIDC_ISSUER_URL must be set if and only if this is"),
         ({"oidc_signing_algs": "HS256"}, "'HS256' must be one of RS256"),
         ({"oidc_signing_algs": "none"}, "'none' must be one of RS256"),
-        ({"http_host": "0.0.0.0", "loopback_admin": True}, "would be the administrator"),  # noqa: S104 - refused
+        ({"http_host": "0.0.0.0", "loopback_admin": True}, "would also be the administrator"),  # noqa: S104 - refused
     ],
 )
 def test_settings_that_make_no_sense_are_refused(given: dict[str, Any], told: str) -> None:

@@ -16,9 +16,9 @@ from moorage.runtime.engine import batch
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.journal import NoBook
-from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Turn
 from moorage.runtime.service import Emit, Input, NeedFresh, Service
+from moorage.runtime.wire.record_format import KafkaFormat
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers
 from moorage_schemas.topics import Cleanup, Topic

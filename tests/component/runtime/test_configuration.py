@@ -11,7 +11,7 @@ from tests.support.tables import table
 from moorage.decide.kubernetes.durations import duration_text
 from moorage.runtime.engine.journal import deciding
 from moorage.runtime.service import Input
-from moorage.runtime.settings.configuration import (
+from moorage.runtime.settings.moorage_configuration import (
     DECIDING,
     Configuration,
     ConfiguredView,

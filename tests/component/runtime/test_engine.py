@@ -11,11 +11,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
-from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Request, Written
 from moorage.runtime.process.metrics import REPAIRS
 from moorage.runtime.service import Emit, Freshness, Input, Needs, Service, Upstream, source_name
 from moorage.runtime.wire.codec import SOURCES_HEADER, sources_value
+from moorage.runtime.wire.record_format import KafkaFormat
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import BINDINGS, RESOURCES, TAINTS, Topic

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.support.tables import table
 
-from moorage.runtime.engine.record_format import dead_letter
 from moorage.runtime.service import Input, Malformed
 from moorage.runtime.wire import codec
+from moorage.runtime.wire.record_format import dead_letter
 from moorage.runtime.wire.row_reader import ModelReader
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.dead_letter import DeadLettered

@@ -20,11 +20,11 @@ from pydantic import Field, TypeAdapter, field_validator
 from structlog.testing import capture_logs
 
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
-from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import Bounded, Bounds
 from moorage.runtime.process import metrics
 from moorage.runtime.service import RowFormat, Service
 from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.record_format import KafkaFormat
 from moorage.runtime.wire.row_reader import ModelReader, RowReader
 from moorage.workers.condition_ingest.service import ConditionIngest
 from moorage.workers.eviction.service import Eviction

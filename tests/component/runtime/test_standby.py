@@ -13,10 +13,10 @@ from tests.support.toys import COUNTED, KNOWN, NUMBERS, TABLE, TALLIES, Counter,
 
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.partition_tables import PartitionTables, Standby
-from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Span
 from moorage.runtime.service import source_name
 from moorage.runtime.wire.codec import SOURCES_HEADER, sources_value
+from moorage.runtime.wire.record_format import KafkaFormat
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, to_headers
 from moorage_schemas.topics import Topic

@@ -133,7 +133,7 @@ def test_patience_ends_and_the_answer_says_so() -> None:
     assert bench.book.next_wake() is not None
     assert bench.advance(49.9) == []
     assert bench.advance(0.1) == ["p0 goes"]
-    assert bench.answers[-1].message == f"is granted despite {PDB}: its patience of 60 s has ended"
+    assert bench.answers[-1].message == f"is granted despite {PDB}: its patience of 60 s is over"
 
 
 def test_patience_with_one_budget_leaves_the_other() -> None:
@@ -178,7 +178,7 @@ def test_pods_without_an_owner_that_says_how_many_it_wants() -> None:
     bench.bind("p1", "Node/n1", labels=LABELS, owner="DaemonSet/shop/agent")
     bench.ask("p0", "Node/n0")
     assert bench.decide() == [f"p0 held by {PDB}"]
-    assert "states no number of replicas" in bench.answers[-1].message
+    assert "does not say how many it wants" in bench.answers[-1].message
     pdb(bench, minAvailable=1)
     assert bench.decide() == ["p0 goes"]
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from moorage.runtime.service import Input
-from moorage.runtime.settings.configuration import Configuration
+from moorage.runtime.settings.moorage_configuration import Configuration
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement.engine.outbox import SOURCE, LastDecision, Outbox, supersedes
 from moorage.workers.placement.engine.placement_controller import PORTION, Controller

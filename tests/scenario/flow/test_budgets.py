@@ -123,7 +123,7 @@ def test_when_patience_is_over_it_goes_and_says_so() -> None:
     assert len(world.requested()) == 1
     assert world.nodes_of("web") == ["s1"]
     (event,) = (e for e in world.flow.events(EVICTIONS) if e.state is EvictionState.REQUESTED)
-    assert f"is granted despite {PDB}: its patience of 60 s has ended" in event.message
+    assert f"is granted despite {PDB}: its patience of 60 s is over" in event.message
     world.assert_whole()
 
 

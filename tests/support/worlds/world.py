@@ -13,7 +13,7 @@ from tests.support.worlds.flow import START, Flow, Record
 
 from moorage.apiserver.kinds.kind import named
 from moorage.runtime.service import Service
-from moorage.runtime.settings.configuration import spec_of
+from moorage.runtime.settings.moorage_configuration import spec_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus

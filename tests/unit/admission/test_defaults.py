@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.tables import table
 
-from moorage.apiserver.rules.defaults import declare_external_cloud, role_taints
+from moorage.apiserver.rules.admission_defaults import declare_external_cloud, role_taints
 from moorage.apiserver.rules.field_defaults import with_admitted_defaults
 from moorage.decide.kubernetes.pod_defaults import admit_pod, qos_class
 from moorage.decide.kubernetes.quantities import QuantityError

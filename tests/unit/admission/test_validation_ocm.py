@@ -8,7 +8,7 @@ import pytest
 from tests.support.tables import table
 
 from moorage.apiserver.kinds.kind import named
-from moorage.apiserver.rules.defaults import admit_managed_cluster
+from moorage.apiserver.rules.admission_defaults import admit_managed_cluster
 from moorage.apiserver.rules.feature_gates import FeatureGates
 from moorage.apiserver.rules.validation.ocm import validate_managed_cluster, validate_placement
 from moorage.apiserver.rules.validation.rbac import validate_path_name

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.runtime.kafka.partition.assignment import WorkerClaim, WorkerShare, divide
+from moorage.runtime.kafka.partition.balancing import WorkerClaim, WorkerShare, divide
 
 PARTITIONS = tuple(range(24))
 

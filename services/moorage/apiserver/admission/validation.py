@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
 
-from moorage.apiserver.admission.defaults import twice_named
 from moorage.apiserver.admission.deletion import finalizers_of
+from moorage.apiserver.admission.mutation import twice_named
 from moorage.apiserver.kinds.kind import Kind, ServedKind, UnknownFields
 from moorage.apiserver.kinds.status.namespaces import NAMESPACE, exists
 from moorage.apiserver.kinds.status.records import ObjectId

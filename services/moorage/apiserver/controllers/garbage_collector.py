@@ -24,7 +24,7 @@ from moorage.apiserver.admission.deletion import (
     finalizers_of,
     is_marked,
 )
-from moorage.apiserver.controllers.keeper import Keeper
+from moorage.apiserver.controllers.object_controller import ObjectController
 from moorage.apiserver.kinds.kind import ServedKind, named
 from moorage.apiserver.kinds.status.controllers import OwnerIndex
 from moorage.apiserver.kinds.status.dependents import DependentIndex
@@ -54,7 +54,7 @@ class _Owner(Enum):
     ABSENT = auto()
 
 
-class GarbageCollector(Keeper):
+class GarbageCollector(ObjectController):
     """Looks at the objects about which something has changed, a number of them at a time."""
 
     what = "objects with owners"
@@ -176,7 +176,7 @@ _OPTIONS: Final = DeleteOptions(BACKGROUND_POLICY)
 _AT_ONCE: Final = 64
 
 
-class NamespaceKeeper(Keeper):
+class NamespaceKeeper(ObjectController):
     """Empties namespaces in the background, one after the other."""
 
     what = "namespaces"

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Iterable
 from typing_extensions import override
 
 from moorage.apiserver.admission.deletion import is_marked
-from moorage.apiserver.controllers.keeper import Keeper
+from moorage.apiserver.controllers.object_controller import ObjectController
 from moorage.apiserver.kinds import node
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.status.machines import MachineIndex, node_ready
@@ -32,7 +32,7 @@ _NODE = ServedKind(node.KIND, node.KIND.versions[0])
 _GONE = frozenset({"NotFound", "Conflict", "AlreadyExists"})  # another write came first: check again
 
 
-class MachineKeeper(Keeper):
+class MachineKeeper(ObjectController):
     """Reconciles machine sets in the background, one after the other."""
 
     what = "machine sets"

@@ -14,7 +14,7 @@ from typing_extensions import override
 from moorage.apiserver.admission import field_owners
 from moorage.apiserver.admission.deletion import is_marked
 from moorage.apiserver.authorization.default_roles import default_bindings, default_roles
-from moorage.apiserver.controllers.keeper import Keeper
+from moorage.apiserver.controllers.object_controller import ObjectController
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.roles import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
 from moorage.apiserver.kinds.status.records import ObjectId
@@ -86,7 +86,7 @@ _MANAGER: Final = "clusterrole-aggregation-controller"
 over from others."""
 
 
-class RoleAggregator(Keeper):
+class RoleAggregator(ObjectController):
     """Keeps the rules of aggregated ClusterRoles, as Kubernetes' controller of them does."""
 
     what = "cluster roles"
@@ -133,7 +133,7 @@ _CLUSTER_SETS: Final = Caller("moorage/cluster-sets")
 _SET: Final = "ManagedClusterSet"
 
 
-class SetRoleKeeper(Keeper):
+class SetRoleKeeper(ObjectController):
     """Keeps the roles of sets as they should be."""
 
     what = "roles of cluster sets"

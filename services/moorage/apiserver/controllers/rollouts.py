@@ -12,7 +12,7 @@ from typing import Any, Final
 from typing_extensions import override
 
 from moorage.apiserver.admission.deletion import BACKGROUND_POLICY, DeleteOptions, is_marked
-from moorage.apiserver.controllers.keeper import Keeper
+from moorage.apiserver.controllers.object_controller import ObjectController
 from moorage.apiserver.kinds import pod_controllers, stored
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.status.controllers import OwnerIndex
@@ -45,7 +45,7 @@ _REVISIONS: Final = ServedKind(stored.CONTROLLER_REVISION, stored.CONTROLLER_REV
 Document = dict[str, Any]
 
 
-class RolloutKeeper(Keeper):
+class RolloutKeeper(ObjectController):
     """Looks at the controllers about which something has changed, a number of them at a time."""
 
     what = "controllers with templates"

@@ -22,7 +22,7 @@ from moorage.apiserver.authentication.authenticator import Authenticator
 from moorage.apiserver.authorization.authorizer import Authorizer
 from moorage.apiserver.authorization.guards import WriteGuards
 from moorage.apiserver.authorization.report_guard import ReportGuard
-from moorage.apiserver.controllers.controllers import Controllers
+from moorage.apiserver.controllers.controller_manager import ControllerManager
 from moorage.apiserver.controllers.events import EventRecorder
 from moorage.apiserver.controllers.roles import DefaultRoles
 from moorage.apiserver.http import health, paths
@@ -41,10 +41,10 @@ from moorage.apiserver.http.filters.request_attributes import (
     SIMULATE_PATH,
 )
 from moorage.apiserver.http.forwarding import Forwarding, ForwardingMiddleware
+from moorage.apiserver.http.intake.dead_letter_replay import DeadLetterReplay
 from moorage.apiserver.http.intake.dead_letters import DeadLettersApi
 from moorage.apiserver.http.intake.decisions import Decisions
 from moorage.apiserver.http.intake.explain import Explanations
-from moorage.apiserver.http.intake.letter_replay import LetterReplay
 from moorage.apiserver.http.intake.mirror import MirrorApi, MirroredClusters
 from moorage.apiserver.http.intake.reports import Intake
 from moorage.apiserver.http.messages import answers
@@ -278,12 +278,12 @@ def _routes(
     ]
 
 
-def _controllers(gateway: Gateway, writer: Writer) -> Controllers:
+def _controllers(gateway: Gateway, writer: Writer) -> ControllerManager:
     settings, recorder = gateway.settings, None
     if gateway.records_events:
         ttl = timedelta(seconds=settings.event_ttl)
         recorder = EventRecorder(gateway.store, gateway.log, gateway.clock, ttl=ttl, kept=settings.events_kept)
-    return Controllers(gateway.store, writer, gateway.clock, recorder)
+    return ControllerManager(gateway.store, writer, gateway.clock, recorder)
 
 
 class _Endpoints:
@@ -314,7 +314,7 @@ class _Endpoints:
             gateway.store, writer, gateway.metrics, gateway.clock, lambda: in_force.gates, access, watches
         )
         self._api = ResourcesApi(self._backend)
-        replay = LetterReplay(self._backend, intake, guard, lambda: in_force.limits)
+        replay = DeadLetterReplay(self._backend, intake, guard, lambda: in_force.limits)
         self._letters = DeadLettersApi(self._backend, gateway.letters, replay)
         self._clusters = ClusterApis(gateway.store, self._backend, writer_of)
         names = ClusterNames(gateway.store)

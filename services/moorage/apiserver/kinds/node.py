@@ -203,13 +203,13 @@ class NodeKind(Target["Node"]):
 
     @override
     def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
-        from moorage.apiserver.rules.defaults import declare_external_cloud
+        from moorage.apiserver.rules.admission_defaults import declare_external_cloud
 
         return declare_external_cloud(document) if gates.external_cloud else document
 
     @override
     def taints_of_new(self, resource: Node) -> Sequence[Taint]:
-        from moorage.apiserver.rules.defaults import role_taints
+        from moorage.apiserver.rules.admission_defaults import role_taints
 
         return role_taints(resource.metadata.labels, resource.spec.taints or ())
 

@@ -1,4 +1,4 @@
-"""Controllers that create pods from a template (apps/v1, batch/v1, v1)."""
+"""ControllerManager that create pods from a template (apps/v1, batch/v1, v1)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from moorage.apiserver.kinds.printing.kubernetes import (
     ready_of,
 )
 from moorage.apiserver.kinds.printing.sections import Pair, Related, Rows, Section, tolerations
-from moorage.apiserver.rules.field_defaults import with_field_defaults
 from moorage.decide.kubernetes.unstructured import at, name_of, namespace_of
 
 if TYPE_CHECKING:
@@ -312,6 +311,8 @@ class DaemonSetKind(ControllerKind[Any]):
 
     @override
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+        from moorage.apiserver.rules.field_defaults import with_field_defaults
+
         # Only a changed template changes the number of the template.
         known = str((at(shown, "metadata", "annotations") or {}).get(_TEMPLATE_GENERATION, ""))
         before = int(known) if known.isdecimal() else 0

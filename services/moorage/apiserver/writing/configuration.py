@@ -20,7 +20,7 @@ from moorage.apiserver.rules.feature_gates import FeatureGates
 from moorage.apiserver.storage.store import Store
 from moorage.apiserver.writing.object_records import Caller
 from moorage.apiserver.writing.writer import Writer
-from moorage.runtime.settings.configuration import configured, overruled, spec_of
+from moorage.runtime.settings.moorage_configuration import configured, overruled, spec_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, CONFIGURATION_NAME, MoorageConfiguration

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from moorage.apiserver.admission import defaults
+from moorage.apiserver.admission import mutation
 from moorage.apiserver.kinds.kind import ServedKind, logged_kinds
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery import api_errors
@@ -181,7 +181,7 @@ class ObjectRecords:
         if event is not None and self._store.cluster:
             event = event.model_copy(update={"cluster": self._store.cluster})
         if object_id.kind in logged_kinds():  # only gateways read it, and it is not audited
-            shown = defaults.without_generation(event.object) if event is not None else None
+            shown = mutation.without_generation(event.object) if event is not None else None
             return await self._read_back(key, await self._log.commit([logged_write(object_id, shown, meta)]))
         writes = [Write(RESOURCES, key, resource_partition_key(key), event, meta)]
         if audited is not None:

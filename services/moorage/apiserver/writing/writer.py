@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from moorage.apiserver.admission import defaults, deletion, made_pods, taint_edits, validation
+from moorage.apiserver.admission import deletion, made_pods, mutation, taint_edits, validation
 from moorage.apiserver.admission.deletion import Deleted, DeleteOptions
 from moorage.apiserver.admission.priorities import check_default_class, with_priority
 from moorage.apiserver.admission.validation import check_namespace
@@ -23,7 +23,7 @@ from moorage.apiserver.kinds.status.namespaces import NamespaceIndex
 from moorage.apiserver.kinds.status.pods import DedicatedIndex, evicted_uid, is_stopping
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery import api_errors
-from moorage.apiserver.rules.defaults import SYSTEM_ACTOR
+from moorage.apiserver.rules.admission_defaults import SYSTEM_ACTOR
 from moorage.apiserver.rules.feature_gates import FeatureGates
 from moorage.apiserver.rules.field_defaults import in_stored_form, with_field_defaults
 from moorage.apiserver.storage.durable_log import Log
@@ -175,7 +175,7 @@ class Writer:
         if not metadata.get("name") and isinstance(generate, str) and generate:
             suffix = "".join(secrets.choice(_SUFFIX) for _ in range(_SUFFIX_LENGTH))
             document = {**document, "metadata": {**metadata, "name": generate + suffix}}
-        document = defaults.with_each_owner_once(document)
+        document = mutation.with_each_owner_once(document)
         resource = validation.typed(document, kind)
         if self._store.cluster:
             raise validation.read_only(kind, resource.metadata.name, None, self._store.cluster)
@@ -212,7 +212,7 @@ class Writer:
             now = self._clock.now()
             uid = str(uuid.uuid4())
             prepared = self._prepared(document, kind, self._store.tables.index(DedicatedIndex).rules.values())
-            new = kind.definition.identified(defaults.created(prepared, uid=uid, now=now))
+            new = kind.definition.identified(mutation.created(prepared, uid=uid, now=now))
             wished = self._taint_edits(kind, None, resource, new, caller)
             by_default = kind.definition.taints_of_new(resource)
             wished = taint_edits.with_defaults(wished, by_default, now=now, actor=SYSTEM_ACTOR)
@@ -314,7 +314,7 @@ class Writer:
     def _checked(self, edit: _Edit, change: Change) -> tuple[Document, Resource, list[FieldError]]:
         """Return a changed object, its typed view, and the rules that it breaks."""
         kind, present = edit.kind, edit.shown.document
-        changed = defaults.with_each_owner_once(change(dict(present)))
+        changed = mutation.with_each_owner_once(change(dict(present)))
         self._guard(edit.caller, GuardedWrite(kind, edit.object_id.namespace, present, changed))
         wanted = with_field_defaults(kind.definition.changed(changed, present))
         check_default_class(wanted, kind, self._store.tables)
@@ -331,7 +331,7 @@ class Writer:
         wanted = in_stored_form(kind.definition.without_decided(prepared, before), before)
         wanted = kind.definition.same(wanted, before, tables)
         wished = self._taint_edits(kind, stored, resource, wanted, caller)
-        new = defaults.updated(wanted, before, wished=bool(wished))
+        new = mutation.updated(wanted, before, wished=bool(wished))
         if new == before and not wished:
             return None
         applied = self.wishes_applied(stored)
@@ -626,7 +626,7 @@ class Writer:
     ) -> Document:
         """Return the object with what admission adds. `broken` are the rules that it is known to break."""
         try:
-            return defaults.prepared(document, kind.definition, rules)
+            return mutation.prepared(document, kind.definition, rules)
         except QuantityError as error:
             found = broken or [invalid(error.field, error.value, error.rule)]
             raise api_errors.invalid(kind.group, kind.kind, document["metadata"].get("name", ""), found) from None

@@ -21,8 +21,8 @@ from moorage.cli.local.services import examples
 from moorage.cli.local.stack import SecureKafka, Stack
 from moorage.cli.render import colors
 from moorage.runtime.identities import kafka_identities
-from moorage.runtime.settings.configuration import overruled
 from moorage.runtime.settings.environment import state_folder
+from moorage.runtime.settings.moorage_configuration import overruled
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, CONFIGURATION_NAME, MoorageConfiguration
 

@@ -365,7 +365,7 @@ def free_ports(count: int, *, besides: int = 0) -> list[int]:
     """Return free ports of the loopback interface.
 
     On Linux the last 256 stay reserved for servers that set SO_REUSEADDR: a socket that is bound but does not listen
-    keeps the system from giving the port to another program. Elsewhere such a socket would keep the server out, too.
+    keeps the system from giving the port to another program. Elsewhere such a socket would also keep the server out.
     """
     sockets = [socket.socket() for _ in range(count + 1)]
     for one in sockets:

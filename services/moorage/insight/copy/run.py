@@ -13,7 +13,7 @@ from moorage.insight.copy.snapshot import Snapshot
 from moorage.insight.copy.stack import MemoryStack
 from moorage.insight.copy.stand_ins import FOR_EVER, Deployers, StillEviction, StillTimer, Sweep, lives_on
 from moorage.runtime.service import Service
-from moorage.runtime.settings.configuration import configured, spec_of
+from moorage.runtime.settings.moorage_configuration import configured, spec_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage.workers.condition_ingest.service import ConditionIngest

@@ -16,11 +16,11 @@ from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.journal import time_of
 from moorage.runtime.engine.partition_tables import PartitionTables
-from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import Request, Steps
 from moorage.runtime.kafka.tables.global_tables import fold_into_view
 from moorage.runtime.service import GlobalView, Service
 from moorage.runtime.wire.codec import Outgoing
+from moorage.runtime.wire.record_format import KafkaFormat
 from moorage_schemas.topics import TOPICS, Topic
 
 PREFIX = "replayed"

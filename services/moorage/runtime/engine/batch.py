@@ -10,13 +10,13 @@ from typing import Any, Generic, TypeVar
 import structlog
 
 from moorage.runtime.engine.journal import Book
-from moorage.runtime.engine.record_format import RecordFormat, dead_letter
 from moorage.runtime.engine.requests import CatchUp, Steps, Turn
 from moorage.runtime.process import metrics
 from moorage.runtime.process.failures import EncodeError, StartAfresh
 from moorage.runtime.process.logs import bound_to
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
-from moorage.runtime.settings.configuration import Configuration
+from moorage.runtime.settings.moorage_configuration import Configuration
+from moorage.runtime.wire.record_format import RecordFormat, dead_letter
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.topics import Topic, partition_of
 

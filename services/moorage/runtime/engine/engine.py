@@ -23,12 +23,12 @@ import structlog
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.journal import Book, Flag, NoBook
 from moorage.runtime.engine.partition_tables import PartitionTables, source_tables_of
-from moorage.runtime.engine.record_format import RecordFormat
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Steps, Turn, Written
 from moorage.runtime.process import metrics
 from moorage.runtime.process.failures import StartAfresh
 from moorage.runtime.service import Freshness, GlobalView, Needs, Service, Upstream, source_name
-from moorage.runtime.settings.configuration import configuration_of
+from moorage.runtime.settings.moorage_configuration import configuration_of
+from moorage.runtime.wire.record_format import RecordFormat
 from moorage_schemas.topics import CONFIGURATION, Topic
 
 log = structlog.get_logger(__name__)

@@ -12,10 +12,10 @@ from typing import Any, Generic, TypeVar
 
 import structlog
 
-from moorage.runtime.engine.record_format import RecordFormat
 from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Span, Steps
 from moorage.runtime.process import metrics
 from moorage.runtime.service import Service, source_name
+from moorage.runtime.wire.record_format import RecordFormat
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)

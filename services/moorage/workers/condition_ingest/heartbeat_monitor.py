@@ -150,7 +150,7 @@ class HeartbeatMonitor:
             type=min(status.speaking),
             status=ConditionStatus.UNKNOWN,
             reason=HEARTBEAT_STOPPED,
-            message=f"{source} seems to be silent; reports that wait here are read first",
+            message=f"{source} seems to be silent; reports that are still waiting here go first",
             observed_time=event.deadline,
             source=source,
         )

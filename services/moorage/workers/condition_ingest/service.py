@@ -77,13 +77,13 @@ from moorage.decide.conditions.reports import (
     unknown_target,
 )
 from moorage.runtime.engine.portions import CHECKS, RECORDS
-from moorage.runtime.engine.record_format import dead_letter
 from moorage.runtime.reports.report_limiter import Dropped
 from moorage.runtime.reports.report_proofs import COUNTS, Judged, SenderCheck, proofs_of
 from moorage.runtime.reports.report_seals import Seals, seals_of
 from moorage.runtime.service import Emit, GlobalView, Input, Malformed, NeedFresh, RawRecord, Service
-from moorage.runtime.settings.configuration import Configuration, Derived, configuration_of
+from moorage.runtime.settings.moorage_configuration import Configuration, Derived, configuration_of
 from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.record_format import dead_letter
 from moorage.runtime.wire.row_reader import RowReader
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
 from moorage.workers.condition_ingest.state import (

@@ -23,7 +23,7 @@ from moorage.decide.taints.desired.from_conditions import leads_to_a_taint
 from moorage.runtime.engine.portions import PendingChecks
 from moorage.runtime.reports.report_limiter import ReportLimiter
 from moorage.runtime.service import Emit, Input
-from moorage.runtime.settings.configuration import Configuration, ConfiguredView, Derived
+from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView, Derived
 from moorage.runtime.wire.value_writer import encode_row, row_type, write_value
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged

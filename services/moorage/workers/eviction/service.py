@@ -54,7 +54,7 @@ from moorage.decide.kubernetes.taint_keys import OUT_OF_SERVICE
 from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict
 from moorage.runtime.engine.portions import CHECKS, RECORDS, PendingChecks
 from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
-from moorage.runtime.settings.configuration import Configuration, Derived, configuration_of
+from moorage.runtime.settings.moorage_configuration import Configuration, Derived, configuration_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.row_reader import RowReader
 from moorage.workers.eviction.eviction_task import Binding, BoundTarget, EvictionRules, Pending, PendingCheck, Task

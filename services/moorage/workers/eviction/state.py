@@ -17,7 +17,7 @@ from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import PendingChecks
 from moorage.runtime.process.memory import Pool
 from moorage.runtime.service import Freshness
-from moorage.runtime.settings.configuration import Derived
+from moorage.runtime.settings.moorage_configuration import Derived
 from moorage.workers.eviction.eviction_task import (
     PLAIN,
     Binding,

@@ -11,7 +11,7 @@ from moorage.decide.disruption.budgets import is_guard
 from moorage.decide.disruption.guard_index import Guards
 from moorage.decide.taints.eviction_verdict import Keep, Verdict, verdict
 from moorage.runtime.service import Emit, Input
-from moorage.runtime.settings.configuration import Configuration, ConfiguredView
+from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView
 from moorage.workers.eviction.eviction_task import BoundTarget, OpenRequest, Task, Tolerations
 from moorage.workers.eviction.state import ISSUER, EvictionPartition, timer_id
 from moorage_schemas.base import Model

@@ -414,7 +414,7 @@ class BudgetBook:
         rate = self._counters.rate
         limited = request.queue is not None and rate in request.queue.counters
         message = "; ".join(
-            f"is granted despite {counter.name}: its patience of {_seconds(counter.patience)} s has ended"
+            f"is granted despite {counter.name}: its patience of {_seconds(counter.patience)} s is over"
             for counter in (self._counters.get(one.id) or one for one in request.overrun)
             if counter.blocks()
         )

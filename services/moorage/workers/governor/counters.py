@@ -106,7 +106,7 @@ class DisruptionCounter(Counter):
     def words(self) -> str:
         count = self.count()
         if not count.scaled:
-            return "the controller of its pods states no number of replicas"
+            return "what makes its pods does not say how many it wants"
         return f"{count.healthy} of {count.desired} needed pods are healthy"
 
 

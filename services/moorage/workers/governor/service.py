@@ -27,7 +27,7 @@ from typing import ClassVar
 from typing_extensions import override
 
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
-from moorage.runtime.settings.configuration import Configuration, configuration_of
+from moorage.runtime.settings.moorage_configuration import Configuration, configuration_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.budgets import BudgetBook
 from moorage.workers.governor.replies import Write

@@ -34,7 +34,7 @@ from moorage.decide.scheduling.nodes.workloads import WorkloadError, controller_
 from moorage.decide.taints.desired.incidents import zone_of_target
 from moorage.runtime.process.memory import Pool
 from moorage.runtime.service import Input
-from moorage.runtime.settings.configuration import Configuration, ConfiguredView
+from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import BindingKey, ResourceKey, split_cluster

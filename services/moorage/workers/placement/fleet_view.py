@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from typing_extensions import override
 
 from moorage.runtime.service import Input
-from moorage.runtime.settings.configuration import Configuration, ConfiguredView
+from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView
 from moorage.workers.placement.karmada.cluster_view import ClusterView
 from moorage.workers.placement.ocm.managed_view import ManagedView
 from moorage.workers.placement.pods.pod_view import PodView

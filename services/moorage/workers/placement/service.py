@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Final
 from typing_extensions import override
 
 from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
-from moorage.runtime.settings.configuration import Configuration
+from moorage.runtime.settings.moorage_configuration import Configuration
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.row_reader import RowReader
 from moorage.workers.placement.engine.outbox import Outbox

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.runtime.settings.configuration import Configuration, Derived
+from moorage.runtime.settings.moorage_configuration import Configuration, Derived
 from moorage.workers.placement.engine.placement_controller import Controller
 from moorage.workers.placement.engine.pod_source import POD_SOURCES
 from moorage.workers.placement.engine.work_queue import Work

@@ -10,7 +10,7 @@ from typing_extensions import override
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts, selects
 from moorage.decide.taints.desired.cluster_taint_policy import KIND, TaintPolicy, in_order
 from moorage.runtime.service import Input
-from moorage.runtime.settings.configuration import Configuration, ConfiguredView
+from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView
 from moorage_schemas.envelope import Meta
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import CONFIGURATION, RESOURCES, Topic

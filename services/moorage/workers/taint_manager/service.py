@@ -49,7 +49,7 @@ from moorage.decide.taints.desired.taint_reconciliation import (
 )
 from moorage.runtime.engine.portions import CHECKS, RECORDS
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
-from moorage.runtime.settings.configuration import Configuration, Derived
+from moorage.runtime.settings.moorage_configuration import Configuration, Derived
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.taint_manager.addon_signals import AddOnSignal, changes_nothing, fold, missing
 from moorage.workers.taint_manager.policies import PolicyView

@@ -8,7 +8,7 @@ from moorage.decide.taints.desired.addons import AddOns
 from moorage.decide.taints.desired.taint_reconciliation import ReconciledTaints, TaintRules
 from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import PendingChecks
-from moorage.runtime.settings.configuration import Derived
+from moorage.runtime.settings.moorage_configuration import Derived
 from moorage.workers.taint_manager.policies import Cursor, PolicyChange, PolicyView
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta

@@ -12,9 +12,9 @@ from typing import Any, Final
 import orjson
 from aiokafka import TopicPartition
 
-from moorage.runtime.engine.record_format import dead_letter
 from moorage.runtime.service import Malformed, child_meta, source_name
 from moorage.runtime.wire.codec import LightRecord, attributes, raw_record, serialize
+from moorage.runtime.wire.record_format import dead_letter
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
 from moorage_schemas.envelope import Meta, event_id, from_headers, to_headers
 from moorage_schemas.keys import BindingKey, EvictionKey, ResourceKey, TargetKey

@@ -13,7 +13,7 @@ from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.engine.partition_tables import Standby
 from moorage.runtime.engine.requests import Read, Span
-from moorage.runtime.settings.configuration import Configuration
+from moorage.runtime.settings.moorage_configuration import Configuration
 from moorage.workers.governor.service import Governor
 from moorage.workers.taint_manager.service import TaintManager
 from moorage_schemas.topics import ZONE_GRANTS

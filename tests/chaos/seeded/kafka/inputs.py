@@ -17,7 +17,7 @@ from tests.chaos.seeded.kafka.loop import Process
 from tests.chaos.seeded.kafka.producer import SimProducer
 from tests.support.declared import DeclaredObjects
 
-from moorage.runtime.settings.configuration import spec_of
+from moorage.runtime.settings.moorage_configuration import spec_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.condition import EVICTED, FAILED, HEALTHY, REFUSED, ConditionReported, ConditionStatus

@@ -23,7 +23,7 @@ from starlette.responses import Response
 
 from moorage.apiserver.http import paths
 from moorage.apiserver.http.backend import Backend
-from moorage.apiserver.http.intake.letter_replay import LetterReplay
+from moorage.apiserver.http.intake.dead_letter_replay import DeadLetterReplay
 from moorage.apiserver.http.messages import answers
 from moorage.apiserver.http.messages.answers import warn
 from moorage.apiserver.http.messages.options import list_options
@@ -62,7 +62,7 @@ class DeadLettersApi:
         replay: sends what was refused again.
     """
 
-    def __init__(self, backend: Backend, letters: DeadLetters | None, replay: LetterReplay) -> None:
+    def __init__(self, backend: Backend, letters: DeadLetters | None, replay: DeadLetterReplay) -> None:
         self._backend = backend
         self._letters = letters
         self._replay = replay

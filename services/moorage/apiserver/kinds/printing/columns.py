@@ -133,3 +133,14 @@ CUSTOM_AGE: Final = AGE._replace(type="date")
 """The age in tables of custom resources."""
 
 LABELS: Final = TableColumn("LABELS", of(labels_text), wide=True)
+
+
+def selector_text(selector: Any) -> str:
+    """Return a label selector in one line, as it is written on the command line. `<all>` if it is empty."""
+    parts = [f"{key}={value}" for key, value in sorted((at(selector, "matchLabels") or {}).items())]
+    for one in at(selector, "matchExpressions") or []:
+        key, operator = one.get("key"), one.get("operator")
+        values = ",".join(one.get("values") or [])
+        words = {"In": f"{key} in ({values})", "NotIn": f"{key} notin ({values})", "DoesNotExist": f"!{key}"}
+        parts.append(words.get(str(operator), str(key)))
+    return ",".join(parts) or "<all>"

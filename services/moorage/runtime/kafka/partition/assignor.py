@@ -14,7 +14,7 @@ from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 from typing_extensions import override
 
-from moorage.runtime.kafka.partition.assignment import WorkerClaim, divide
+from moorage.runtime.kafka.partition.balancing import WorkerClaim, divide
 
 NAME = "range"
 """The name of the protocol in the group. It is that of Kafka's own assignor, which earlier versions used: all members

@@ -22,7 +22,6 @@ from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.encode import Encoder, with_steps
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine, Transaction
 from moorage.runtime.engine.partition_tables import PartitionTables
-from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import CatchUp, Refresh, Request, Turn, Written
 from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
 from moorage.runtime.kafka.clients.refusals import describe
@@ -38,6 +37,7 @@ from moorage.runtime.process import metrics
 from moorage.runtime.process.clock import Clock
 from moorage.runtime.process.failures import StartAfresh
 from moorage.runtime.service import Freshness
+from moorage.runtime.wire.record_format import KafkaFormat
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)

@@ -12,13 +12,13 @@ from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
 from moorage.runtime.engine.partition_tables import PartitionTables, Standby
-from moorage.runtime.engine.record_format import KafkaFormat
 from moorage.runtime.engine.requests import Bounded, Steps
 from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.partition.context import WorkerContext
 from moorage.runtime.kafka.partition.table_restore import Restorer
 from moorage.runtime.process import metrics
 from moorage.runtime.process.failures import StartAfresh, restarted
+from moorage.runtime.wire.record_format import KafkaFormat
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)

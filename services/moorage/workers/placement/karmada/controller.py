@@ -9,7 +9,7 @@ from typing import ClassVar
 from pydantic import ValidationError
 from typing_extensions import override
 
-from moorage.runtime.settings.configuration import Configuration, Derived
+from moorage.runtime.settings.moorage_configuration import Configuration, Derived
 from moorage.workers.placement.engine.outbox import Outbox, timed_cause
 from moorage.workers.placement.engine.placement_controller import Controller
 from moorage.workers.placement.engine.work_queue import Work

@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 _PAUSE: Final = 1.0  # seconds before an object that could not be settled is tried again
 
 
-class Keeper(ABC):
+class ObjectController(ABC):
     """Settles what an index has noted, a number of them at a time. What fails is tried again later."""
 
     what: ClassVar[str]

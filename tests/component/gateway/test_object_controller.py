@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from moorage.apiserver.controllers import keeper
-from moorage.apiserver.controllers.keeper import Keeper
+from moorage.apiserver.controllers import object_controller
+from moorage.apiserver.controllers.object_controller import ObjectController
 from moorage.apiserver.kinds.status.index import Unsettled
 from moorage.apiserver.machinery.api_errors import StatusError
 from moorage.apiserver.storage.store import Store
 
 
-class Toy(Keeper):
+class Toy(ObjectController):
     """Settles names, some of which fail a number of times."""
 
     what = "toys"
@@ -29,7 +29,7 @@ class Toy(Keeper):
         self._failures = failures
 
     async def settle(self, name: str) -> str:
-        """See `Keeper`."""
+        """See `ObjectController`."""
         self.tried.append(name)
         waiting = self._failures.get(name)
         if waiting:
@@ -51,7 +51,7 @@ def store() -> Store:
 
 
 def test_what_fails_is_tried_again_and_stops_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "_PAUSE", 0.0)
+    monkeypatch.setattr(object_controller, "_PAUSE", 0.0)
 
     async def story() -> Toy:
         toy = Toy(

@@ -61,7 +61,7 @@ class ReplayedReport:
     warnings: list[str]
 
 
-class LetterReplay:
+class DeadLetterReplay:
     """Sends letters again."""
 
     def __init__(self, backend: Backend, intake: Intake, guard: ReportGuard, limits: Callable[[], Limits]) -> None:

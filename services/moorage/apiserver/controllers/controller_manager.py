@@ -17,7 +17,7 @@ from moorage.runtime.process.clock import Clock
 from moorage.runtime.process.failures import restarted
 
 
-class Controllers:
+class ControllerManager:
     """What the gateway does by itself about objects that change."""
 
     def __init__(self, store: Store, writer: Writer, clock: Clock, recorder: EventRecorder | None = None) -> None:
