@@ -159,16 +159,16 @@ class _Reading:
         return reader
 
     def progress(self) -> str:
-        """See `Gateway`."""
+        """Return how far the object log was read."""
         return "connecting to Kafka" if self._reader is None else self._reader.progress()
 
     async def catch_up(self) -> None:
-        """See `Gateway`."""
+        """Read the object log to its present end."""
         if self._reader is not None:
             await self._reader.read_to_ends()
 
     def obstacle(self) -> str:
-        """See `Gateway`."""
+        """Return what keeps the object log from being read, or nothing."""
         return "" if self._reader is None else self._reader.obstacle()
 
     async def close(self) -> None:
@@ -178,7 +178,7 @@ class _Reading:
 
 
 def _during(app: Starlette) -> Beginning:
-    """What runs while this gateway leads: its own controllers, and what writes the first configuration."""
+    """Return what runs while this gateway leads: its own controllers, and the writer of the first configuration."""
 
     @contextlib.asynccontextmanager
     async def during() -> AsyncIterator[None]:
@@ -258,7 +258,7 @@ async def http_server(
 
 
 def _connections(settings: Settings) -> int:
-    """The number of connections to keep: as the settings say, and as the limit of open files allows.
+    """Return the number of connections to keep, by the settings and the limit of open files.
 
     The limit is raised as far as this process may.
     """
@@ -293,7 +293,7 @@ def server_tls(settings: Settings) -> ServerTls | None:
 
 
 def authenticator_of(settings: Settings, store: Store, metrics: Metrics) -> Authenticator:
-    """Return what says who calls the gateway.
+    """Return what authenticates the gateway's callers.
 
     Raises:
         RuntimeFailure: a file cannot be used, or others than this machine could call without saying who they are.
@@ -309,24 +309,24 @@ def authenticator_of(settings: Settings, store: Store, metrics: Metrics) -> Auth
     except (OSError, ValueError) as error:
         raise RuntimeFailure(str(error)) from None
     if found.without is ADMIN:
-        _log.warning("gateway.open", why="whoever reaches it from this machine is its administrator, without a token")
+        _log.warning("gateway.open", why="without a token, every local user is its administrator")
     return found
 
 
 def _address(sock: socket.socket, scheme: str) -> str:
-    """The address of a listening socket."""
+    """Return the address of a listening socket."""
     host, port = sock.getsockname()[:2]
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _reachable(sock: socket.socket, scheme: str) -> str:
-    """The address at which other gateways reach a listening socket, unless a setting says another one."""
+    """Return the address at which other gateways reach a listening socket, unless a setting gives another one."""
     host, port = sock.getsockname()[:2]
     return f"{scheme}://{socket.gethostname()}:{port}" if ip_address(host).is_unspecified else _address(sock, scheme)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A listening socket.
+    """Return a listening socket.
 
     asyncio turns off Nagle's algorithm only for sockets whose protocol is stated as TCP, which is not the case for
     uvicorn's own. With the algorithm, an answer in two parts waits 40 ms for the delayed acknowledgement of the client.

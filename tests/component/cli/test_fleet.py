@@ -433,6 +433,7 @@ def test_get_of_budgets(gateway: FakeGateway, run: Run) -> None:
     gateway.put("/api/v1/namespaces/default/pods/w", pod)
     text = said(run("describe", "pod", "w"))[1]
     assert "PodDisruptionBudget/default/p" in text
+    assert "Controlled By:  <none>: a bare pod is not replaced\n" in text
 
 
 def test_describe_of_a_node_shows_zone_and_held_taints(gateway: FakeGateway, run: Run) -> None:

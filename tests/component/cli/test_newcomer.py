@@ -57,7 +57,7 @@ def test_describing_nothing_says_so(gateway: FakeGateway, run: Run) -> None:
 
 
 def test_who_finds_no_probe_grant_learns_what_counts(run: Run) -> None:
-    told = "While there is no ProbeGrant, every report counts, whoever has written it.\n"
+    told = "While there is no ProbeGrant, every report counts, from every user.\n"
     assert said(run("get", "probegrants")) == (0, "", f"No resources found\n{told}")
     assert said(run("get", "probegrants", "-l", "a=b")) == (0, "", "No resources found\n")
 

@@ -33,7 +33,7 @@ class DeleteOptions:
     """How an object is to be deleted."""
 
     propagation: str = ""
-    """One of `POLICIES`: what becomes of the objects that it owns. Empty: as its finalizers say, else Background."""
+    """One of `POLICIES`: what becomes of the objects that it owns. Empty: by its finalizers, else Background."""
 
     grace_period: int | None = None
     """Seconds that a pod may take to end. Pods are ended at once, so it only decides what is valid."""
@@ -41,13 +41,13 @@ class DeleteOptions:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """What a deletion has led to."""
+    """The result of a deletion."""
 
     document: Mapping[str, Any]
     """The object as it was, or as it is shown now that it is marked."""
 
     gone: bool
-    """Whether it is gone. Otherwise it waits for its finalizers."""
+    """Whether the object was deleted. Otherwise it waits for its finalizers."""
 
 
 def is_marked(document: Mapping[str, Any]) -> bool:

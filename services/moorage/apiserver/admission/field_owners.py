@@ -35,7 +35,7 @@ def management(kind: ServedKind, subresource: str = "") -> FieldManagement:
     """Return the management of the fields of a kind."""
     is_custom = registry.origin_of(kind.group, kind.kind) in {Origin.CUSTOM, Origin.OWN}
     schema = registry.schema_of(kind.group, kind.version, kind.kind)
-    # Nobody sets a status through the object, whether or not the subresource is served here.
+    # No manager sets a status through the object, whether or not the subresource is served here.
     reset = reset_fields(kind.group, kind.kind, subresource, has_status="status" in schema.fields, is_custom=is_custom)
     spec = schema.fields.get("spec")
     has_taints = spec is not None and "taints" in spec.schema.fields

@@ -134,7 +134,7 @@ def with_defaults(
 def merged(known: Iterable[TaintWish], new: Iterable[TaintWish], applied: int) -> tuple[TaintWish, ...]:
     """Return the taint edits that a target's record contains from now on: the last one for each (key, effect).
 
-    A removal that the taint-manager has applied (`applied`) has no meaning any more and is left out.
+    A removal that the taint-manager has applied (`applied`) has no further effect and is left out.
     """
     last = {(wish.key, wish.effect): wish for wish in (*known, *new)}
     kept = (wish for wish in last.values() if wish.present or wish.generation > applied)

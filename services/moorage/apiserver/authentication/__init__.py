@@ -1,1 +1,1 @@
-"""Who calls the gateway: credentials, and the users whom they show."""
+"""Authentication: credentials, and the users whom they show."""

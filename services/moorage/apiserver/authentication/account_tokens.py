@@ -25,7 +25,7 @@ CLAIM: Final = "kubernetes.io"
 """The claim with the account, and the object on which the token depends."""
 
 CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
-"""What is known of a user beside its name: which token it has shown."""
+"""The key of a user's extra value with the id of the token that it has shown."""
 
 _POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 _POD_UID: Final = "authentication.kubernetes.io/pod-uid"
@@ -249,10 +249,10 @@ class StoredAccounts:
         if uid == one.uid:
             return ""
         what = f"the {one.kind} {one.name!r} on which the token depends"
-        return f"{what} is not there any more" if not uid else f"{what} is another one by now"
+        return f"{what} no longer exists" if not uid else f"{what} is another one by now"
 
     def uid(self, kind: str, namespace: str, name: str) -> str:
-        """Return the uid of an object. Empty if it is not there."""
+        """Return the uid of an object. Empty if it does not exist."""
         place = "" if kind == "Node" else namespace
         shown = self._store.get(ObjectId(kind, place, name))
         return "" if shown is None else str(shown.document["metadata"].get("uid", ""))

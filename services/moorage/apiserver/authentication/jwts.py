@@ -289,7 +289,7 @@ class ChangingFile(Generic[T]):
 
     @property
     def content(self) -> T:
-        """What is in the file now."""
+        """The present content of the file."""
         try:
             stamp = stamp_of([self._path])
             if stamp != self._seen:

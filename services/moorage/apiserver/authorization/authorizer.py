@@ -106,7 +106,7 @@ class Authorizer:
         """Return the rules of a role that a binding of a namespace gives.
 
         Raises:
-            UnknownRoleError: there is no such role.
+            UnknownRoleError: the role does not exist.
         """
         return self._policy.role_rules(role, namespace)
 

@@ -42,7 +42,7 @@ class WriteGuards:
             write: what is written.
 
         Raises:
-            StatusError: 403 if the writer may not, 404 if a binding gives a role that is not there.
+            StatusError: 403 if the writer may not, 404 if a binding gives a role that does not exist.
         """
         if user is None or user.is_master:
             return

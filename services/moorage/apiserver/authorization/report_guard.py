@@ -49,9 +49,9 @@ class ReportGuard:
 
     Args:
         store: the present objects.
-        authorizer: says who needs no grant.
+        authorizer: decides which users need no grant.
         clock: gives the time of seals.
-        seals: makes them. None if nobody can check them.
+        seals: makes them. None if they cannot be checked.
         rate: how much a user may report for a source to which no grant sets a limit. None for no limit.
         metrics: count the reports that are too many.
     """
@@ -80,7 +80,7 @@ class ReportGuard:
         self._grants.put(object_id.name, spec)
 
     def check(self, claim: ReportClaim, user: User, size: int) -> Refusal | Sealed:
-        """Return what a seal may say of a user's report, or why the user may not send it now."""
+        """Return what a seal may state about a user's report, or why the user may not send it now."""
         if self._authorizer.authorize(user, _ANY).allowed:
             return self._excess(claim.source, user, _NO_LIMITS) or Sealed.ANY
         if not self._grants:
@@ -111,10 +111,10 @@ class ReportGuard:
         at: datetime,
         skew: timedelta,
     ) -> Refusal | Sealed:
-        """Return what a seal may say of a report that is sent again, or why it may not be.
+        """Return what a seal may state about a report that is sent again, or why it may not be.
 
         What its record shows of who has written it is judged by the present grants. Who sends it again vouches for it
-        only if somebody has sent it who might report anything.
+        only if its first sender might report anything.
 
         Args:
             record: its record, as it was refused.

@@ -1,1 +1,1 @@
-"""What the gateway does on its own: it creates and deletes machines of machine sets, and deletes evicted bare pods."""
+"""The gateway's own controllers: they create and delete machines of machine sets, and delete evicted bare pods."""

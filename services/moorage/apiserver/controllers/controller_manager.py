@@ -18,7 +18,7 @@ from moorage.runtime.process.failures import restarted
 
 
 class ControllerManager:
-    """What the gateway does by itself about objects that change."""
+    """The gateway's own controllers, which follow the objects that change."""
 
     def __init__(self, store: Store, writer: Writer, clock: Clock, recorder: EventRecorder | None = None) -> None:
         sweeper = Sweeper(writer)

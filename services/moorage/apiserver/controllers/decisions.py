@@ -317,7 +317,7 @@ class PodsMade:
             yield from _told(about, _DELETE, record.workload.name, time)
 
     def _replica_set(self, keeper: ObjectId, owner: ObjectId, uid: str) -> About | None:
-        """Return the replica set of a deployment's pod. None if it is not there (yet)."""
+        """Return the replica set of a deployment's pod. None if it does not exist (yet)."""
         kept = self._store.tables.resources.get(keeper.key)
         is_own = kept is not None and controller_key(kept.object) == (owner.key, uid)
         return _about(keeper, kept.uid) if kept is not None and is_own else None

@@ -87,7 +87,7 @@ class EventRecorder:
 
         self._pods, self._similar = PodsMade(store, clock.now), Similar()
         self._gone: set[str] = set()
-        """Namespaces that are gone, whose events go with them."""
+        """Deleted namespaces, whose events are deleted with them."""
 
         self._wake = asyncio.Event()
         self._reading = True
@@ -278,14 +278,14 @@ class EventRecorder:
         return found
 
     def _of_gone(self) -> list[ObjectId]:
-        """Return the events in namespaces that are gone, at most those of one transaction."""
+        """Return the events in deleted namespaces, at most those of one transaction."""
         found: list[ObjectId] = []
         for namespace in tuple(self._gone):
             left = _AT_ONCE - len(found)
             shown = self._store.all(KIND.kind, namespace)
             found += [ObjectId(KIND.kind, namespace, one.document["metadata"]["name"]) for one in shown[:left]]
             if not shown or ObjectId(NAMESPACE, "", namespace).key in self._store.tables.resources:
-                self._gone.discard(namespace)  # it has no events any more, or exists again
+                self._gone.discard(namespace)  # it has no events left, or exists again
         return found
 
     def _counted(self, object_id: ObjectId, one: Counted) -> Write | None:

@@ -1,6 +1,6 @@
 """Deletes orphaned objects, the content of namespaces that are being deleted, and evicted bare pods.
 
-An object goes when every owner that its `ownerReferences` name is gone: an owner counts by its uid, so one that was
+An object is deleted when no owner that its `ownerReferences` name exists: an owner counts by its uid, so one that was
 created again under the name is another one.
 """
 
@@ -43,7 +43,7 @@ Document = dict[str, Any]
 
 
 class _Owner(Enum):
-    """What an owner reference leads to."""
+    """The state of the owner that a reference names."""
 
     PRESENT = auto()
     """The owner exists, or its kind is unknown here."""
@@ -128,7 +128,7 @@ class GarbageCollector(ObjectController):
         if definition is None or definition.group != group:
             return _Owner.PRESENT  # its absence cannot be known here
         if definition.namespaced and not object_id.namespace:
-            return _Owner.PRESENT  # an object without a namespace has no owner in one; upstream leaves it, too
+            return _Owner.PRESENT  # an object without a namespace has no owner in one; upstream leaves it as well
         namespace = object_id.namespace if definition.namespaced else ""
         owner_id = ObjectId(definition.kind, namespace, str(reference.get("name")))
         declared = self._store.tables.resources.get(owner_id.key)

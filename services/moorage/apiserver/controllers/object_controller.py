@@ -1,4 +1,4 @@
-"""What settles objects in the background, each time that something has changed about them.
+"""Controllers settle objects in the background, each time that something has changed about them.
 
 What is there is read from the tables each time, and nothing is decided before they are read to their ends, so a gateway
 that starts after a crash finishes what another one began.
@@ -27,7 +27,7 @@ class ObjectController(ABC):
     """Settles what an index has noted, a number of them at a time. What fails is tried again later."""
 
     what: ClassVar[str]
-    """What is settled, in the plural, for the log."""
+    """The objects that are settled, in the plural, for the log."""
 
     at_once: ClassVar[int] = 1
     """The number of them that are settled at the same time."""

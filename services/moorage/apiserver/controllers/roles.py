@@ -82,8 +82,8 @@ def _reconciled(kind: ServedKind, expected: Mapping[str, Any], present: Mapping[
 
 _AGGREGATION: Final = Caller("moorage/cluster-roles")
 _MANAGER: Final = "clusterrole-aggregation-controller"
-"""Who owns the rules, as in Kubernetes, whose controller of that name applies them by server-side apply and takes them
-over from others."""
+"""The owner of the rules, as in Kubernetes, whose controller of that name applies them by server-side apply and takes
+them over from others."""
 
 
 class RoleAggregator(ObjectController):

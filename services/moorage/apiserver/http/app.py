@@ -83,7 +83,7 @@ async def nothing_to_read() -> None:
 
 @dataclass
 class Gateway:
-    """What an application serves, and the parts that it uses."""
+    """The content that an application serves, and the parts that it uses."""
 
     store: Store
     log: Log
@@ -117,7 +117,7 @@ class Gateway:
     """Whether it writes Events about decisions while it leads."""
 
     authenticator: Authenticator | None = None
-    """Says who calls. None makes one from the settings."""
+    """Authenticates callers. None makes one from the settings."""
 
     forwarding: Forwarding | None = None
     """Sends writes to the gateway that leads. None if this one always does."""
@@ -125,7 +125,7 @@ class Gateway:
 
 @dataclass(frozen=True)
 class ServedApi:
-    """What a front may use beside the API."""
+    """The parts that a front may use beside the API."""
 
     gateway: Gateway
     access: Access

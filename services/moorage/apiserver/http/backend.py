@@ -1,4 +1,4 @@
-"""What the verbs work with."""
+"""The parts that the verbs work with."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ So are questions that only that one can answer.
 
 The answer is passed on when this gateway shows what was written, so that a client reads its own writes here.
 
-While no gateway takes writes, because the one that led is gone and its successor is not ready, a write waits for a
+While no gateway takes writes, because the one that led has stopped and its successor is not ready, a write waits for a
 limited time.
 """
 
@@ -41,7 +41,7 @@ LEADS: Final = "x-moorage-leads"
 request because it does not."""
 
 PATIENCE: Final = 10.0
-"""Seconds for which a write waits for a gateway that takes it. A gateway that is gone is replaced in less."""
+"""Seconds for which a write waits for a gateway that takes it. A gateway that has stopped is replaced in less."""
 
 _AGAIN: Final = 0.1  # seconds between two looks for such a gateway
 _PROBE: Final = "/livez"
@@ -69,7 +69,7 @@ _NOT_RETURNED: Final = frozenset(
 
 
 class Leading(Protocol):
-    """What is known about whether this gateway leads."""
+    """The present knowledge of whether this gateway leads."""
 
     @property
     def leads(self) -> bool:
@@ -92,7 +92,7 @@ class NotTakenError(StatusError):
 
 
 class Forwarding:
-    """What is forwarded where.
+    """Forwards requests to the gateway that leads.
 
     Args:
         store: names the leader.
@@ -182,7 +182,7 @@ class Forwarding:
             bearer: the token that identifies the sender to the leader. Empty if the request's own headers do.
 
         Raises:
-            NotTakenError: there is no leader, or it cannot be reached, or it does not lead any more.
+            NotTakenError: there is no leader, or it cannot be reached, or it no longer leads.
             StatusError: 504 if it is not known what it has done.
         """
         if self._unknown:
@@ -202,7 +202,7 @@ class Forwarding:
         )
         found, content = await self._sent(asked)
         if found.headers.get(LEADS) == "false":
-            raise NotTakenError("the gateway that led does not lead any more")
+            raise NotTakenError("the gateway that led no longer leads")
         await self._read_back(found.headers.get(VERSION, ""))
         response = Response(content, found.status_code)
         response.raw_headers = [
@@ -289,7 +289,7 @@ class ForwardingMiddleware:
         access: identifies the sender of a request. The leader checks permissions.
         store: its version goes with answers to forwarded requests.
         metrics: forwarded requests are counted here.
-        hosts: the host names under which the gateway may be called; see `check_host`.
+        hosts: the host names under which the gateway may be called (`check_host`).
     """
 
     def __init__(
@@ -346,7 +346,7 @@ class ForwardingMiddleware:
         """Return the answer of the gateway that leads. None if this one is to answer.
 
         Raises:
-            StatusError: see `Forwarding.answer`; and 413 if the body is too large.
+            StatusError: as `Forwarding.answer`; and 413 if the body is too large.
         """
         forwarding, clock, bearer = self._forwarding, asyncio.get_running_loop().time, ""
         until = clock() + PATIENCE

@@ -18,7 +18,7 @@ def health(request: Request, name: str, checks: Mapping[str, Check], one: str) -
         request: with `?verbose` it gets a line for each check; `?exclude=` leaves one out.
         name: the first part of the path.
         checks: the checks by name.
-        one: the only check that is asked for. Empty for all.
+        one: the only check that runs. Empty for all.
     """
     if one and one not in checks:
         return no_page()

@@ -40,7 +40,7 @@ class ResourcePath:
     """`scale` or `status`. Empty for the object itself."""
 
     is_watched: bool = False
-    """Whether the path itself asks for changes: `/api/v1/watch/…`."""
+    """Whether the path itself requests changes: `/api/v1/watch/…`."""
 
     @property
     def object_id(self) -> ObjectId:

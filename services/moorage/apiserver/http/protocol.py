@@ -52,7 +52,7 @@ class Protocol(H11Protocol):
         if 0 < self.most_connections < len(self.connections):
             transport.abort()
             return
-        # The handshake is over, so the certificate was checked. It is the same for all requests of the connection.
+        # The handshake has ended, so the certificate was checked. It is the same for all requests of the connection.
         if (certificate := client_certificate(transport.get_extra_info("ssl_object"))) is not None:
             self.app = _with_certificate(self.app, certificate)
         self._expect_head()

@@ -106,7 +106,7 @@ def _columns(nothing: str) -> tuple[TableColumn, ...]:
 
 
 class EventKind(Untyped):
-    """What happened to an object, for people. It is stored in the form of the core group."""
+    """A report of what happened to an object, for people. It is stored in the form of the core group."""
 
     kind = "Event"
     other_groups = ((GROUP, "v1"),)

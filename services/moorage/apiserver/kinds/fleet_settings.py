@@ -110,13 +110,13 @@ def _keys(found: Object) -> str:
 
 
 class ProbeGrantKind(OwnKind[Any]):
-    """What a source of reports may report, and who may use it."""
+    """The reports that a source may send, and the users who may use it."""
 
     kind = "ProbeGrant"
     plural = "probegrants"
     model_module = "probe_grants"
     short_names = ("pg",)
-    when_none = "While there is no ProbeGrant, every report counts, whoever has written it."
+    when_none = "While there is no ProbeGrant, every report counts, from every user."
     order = 315
     apply_order = 6
     columns = (

@@ -43,7 +43,7 @@ Document = dict[str, Any]
 
 
 class UnknownFields(Enum):
-    """What becomes of fields that a kind's model does not have."""
+    """The treatment of fields that a kind's model does not have."""
 
     KEPT = auto()
     """They are kept: the kind has many fields that Moorage does not use."""
@@ -435,9 +435,9 @@ class Kind(Generic[ResourceT]):
     def flaws(self) -> Iterable[str]:
         """Yield flaws of the kind's own attributes. A kind with a flaw is refused when it is discovered."""
         missing = [name for name in ("kind", "plural", "namespaced") if not hasattr(self, name)]
-        yield from (f"it says no {name}" for name in missing)
+        yield from (f"it has no {name}" for name in missing)
         if type(self).model is Kind.model and not (self.model_module or isinstance(self, Untyped)):
-            yield "it says no model_module"
+            yield "it has no model_module"
         if not self.versions:
             yield "it has no version"
         built_in = (*self.built_in, *self.in_each_namespace)
@@ -581,7 +581,7 @@ class View(Untyped):
         return {**shown, "status": status, **({"spec": spec} if spec else {})}
 
     def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:
-        """Return the status of a view, from the record behind it. None if the record is gone."""
+        """Return the status of a view, from the record behind it. None if the record was deleted."""
         return records.document(self.made_from, key)
 
     def view_spec(self, key: str) -> Document:

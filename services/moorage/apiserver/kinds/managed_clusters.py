@@ -419,7 +419,7 @@ class LeaseKind(Kind[Any]):
     api_columns = (TableColumn("Holder", text("spec", "holderIdentity", default="")), AGE)
 
     def is_heartbeat(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-        """Return a renewal: only `spec.renewTime`, and with it the generation, has changed. See `Kind`."""
+        """Return a renewal: only `spec.renewTime`, and with it the generation, has changed."""
         return _without_renewal(before) == _without_renewal(after)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from moorage_schemas.resources.dedicated import DedicatedNodes
 
 FINALIZERS: Final = ("kubernetes",)
-"""Who empties a namespace that is deleted. The other finalizers in a namespace's `spec` have a group."""
+"""The finalizer of a namespace's content. The other finalizers in a namespace's `spec` have a group."""
 
 FINALIZE: Final = "finalize"
 """The subresource that changes them."""
@@ -48,7 +48,7 @@ class NamespaceKind(Untyped):
 
     @override
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
-        # Its name is the value of a label, too.
+        # Its name is also the value of a label.
         from moorage.apiserver.rules.validation.core import validate_labels
 
         return validate_labels({_NAME_LABEL: str(document["metadata"].get("name") or "")})

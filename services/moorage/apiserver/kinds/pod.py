@@ -120,7 +120,7 @@ class PodKind(Kind[Any]):
 
     @override
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-        # What a pod has got from its priority class stays if it is left out.
+        # Values from a pod's priority class stay if they are left out.
         spec, present = wanted.get("spec"), shown.get("spec")
         if not isinstance(spec, dict) or not isinstance(present, Mapping):
             return wanted
@@ -149,7 +149,7 @@ class PodKind(Kind[Any]):
         yield Pair("Status", f"{status}{unreported}" if status == SCHEDULED else status)
         yield Pair("Ready", pod_ready(found))
         owner = next(iter(at(found, "metadata", "ownerReferences") or []), None)
-        yield Pair("Made by", reference_text(owner) if owner else "nobody: a bare pod is not made again")
+        yield Pair("Controlled By", reference_text(owner) if owner else "<none>: a bare pod is not replaced")
         yield Values("Node selector", pairs(at(found, "spec", "nodeSelector")))
         yield tolerations(at(found, "spec", "tolerations"))
         yield from _decision(related, namespace, name, now)

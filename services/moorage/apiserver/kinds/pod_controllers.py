@@ -151,7 +151,7 @@ class ReplicationControllerKind(ControllerKind[Any]):
 
     @override
     def created(self, document: dict[str, Any], gates: FeatureGates) -> dict[str, Any]:
-        # What it selects stays, also if the labels of its template change later.
+        # Its selector stays, also if the labels of its template change later.
         from moorage.apiserver.rules.field_defaults import selecting_by_template
 
         return selecting_by_template(super().created(document, gates))

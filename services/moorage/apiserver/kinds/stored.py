@@ -101,7 +101,7 @@ class ControllerRevisionKind(Untyped):
 
     @override
     def changed(self, wanted: dict[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-        # What a revision keeps never changes.
+        # The data of a revision never changes.
         return {**wanted, "data": shown.get("data")}
 
 
@@ -199,7 +199,7 @@ class EndpointSliceKind(StoredKind):
 
     @override
     def declared(self, document: dict[str, Any]) -> dict[str, Any]:
-        # What an older version of the kind said of nodes and zones is dropped.
+        # Nodes and zones of an older version of the kind are dropped.
         found = super().declared(document)
         endpoints = found.get("endpoints")
         if not isinstance(endpoints, list):
@@ -473,7 +473,7 @@ class SecretKind(StoredKind):
     order = 104
     has_generation = False
     field_selectors: ClassVar[Mapping[str, str]] = {"type": ""}
-    without = "everybody who reaches the gateway or its topics can read it"
+    without = "every user who reaches the gateway or its topics can read it"
     api_columns = (
         TableColumn("TYPE", text("type", default=_OPAQUE)),
         TableColumn("DATA", count("data"), holds="integer"),

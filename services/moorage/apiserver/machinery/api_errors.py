@@ -70,7 +70,7 @@ class StatusError(Exception):
         self.causes = tuple(causes)
         self.retry_after = retry_after
         self.token = token
-        """What a client may go on with instead (`continue`), of a list that it cannot continue."""
+        """The value of `continue` with which a client may go on instead, of a list that it cannot continue."""
 
     def document(self) -> dict[str, Any]:
         """Return the `Status` object."""
@@ -147,7 +147,7 @@ def conflict(group: str, plural: str, name: str, why: str = "") -> StatusError:
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422: fields break rules. Each is a cause, and one that is found twice is said once."""
+    """422: fields break rules. Each is a cause, and one that is found twice is given once."""
     errors = list({(error.path, error.kind, error.body): error for error in errors}.values())
     shown = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
     return StatusError(

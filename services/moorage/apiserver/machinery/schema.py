@@ -1,4 +1,4 @@
-"""What a value of the API may be: the structure that patches, apply, validation, OpenAPI and protobuf all read.
+"""The structure of values of the API that patches, apply, validation, OpenAPI and protobuf all read.
 
 A kind's schema is a tree of `Schema`. It contains only the content of the tags of upstream's own types: names, forms,
 what lists are keyed by, how a patch is merged, and the numbers of protobuf fields.
@@ -89,7 +89,7 @@ class Field:
     """Whether upstream leaves the field out of JSON if it has the zero value and is no pointer."""
 
     description: str = ""
-    """What the field means, in plain text. Empty if nothing is said of it."""
+    """The meaning of the field in plain text, or empty."""
 
 
 @dataclass(slots=True, eq=False)
@@ -130,7 +130,7 @@ class Schema:
     """The values that a string may have. Empty if it may have any."""
 
     constraints: Mapping[str, Any] = field(default_factory=dict)
-    """What a value must satisfy, in OpenAPI's words: `pattern`, `minimum`, `maximum`, `minLength`, `maxLength`,
+    """The limits of a value, in OpenAPI's words: `pattern`, `minimum`, `maximum`, `minLength`, `maxLength`,
     `minItems`, `maxItems`."""
 
     type_name: str = ""
@@ -138,7 +138,7 @@ class Schema:
     `v1.TaintEffect`."""
 
     description: str = ""
-    """What the value means, in plain text. Empty if nothing is said of it."""
+    """The meaning of the value in plain text, or empty."""
 
     default: Any = None
     """The value of a field that is left out, as in OpenAPI. None if there is none."""

@@ -1,4 +1,4 @@
-"""What the gateway serves: each kind at each of its API versions."""
+"""The served kinds: each kind at each of its API versions."""
 
 from __future__ import annotations
 

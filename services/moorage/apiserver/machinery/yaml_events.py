@@ -1,4 +1,4 @@
-"""What a YAML text may not do to its reader: nest without end, or grow by aliases.
+"""Limits of a YAML text: it may not nest without end, or grow by aliases.
 
 An alias stands for all that its anchor marks, so a text of nine short lines can stand for a billion values. Merge keys
 (`<<`) grow in the same way, and take the time for it while they are read. So the parser's events are counted before

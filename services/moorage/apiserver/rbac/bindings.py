@@ -70,7 +70,7 @@ class RoleRef:
 
 
 class UnknownRoleError(Exception):
-    """A binding gives a role that is not there. The message is Kubernetes'."""
+    """A binding gives a role that does not exist. The message is Kubernetes'."""
 
     def __init__(self, role: RoleRef) -> None:
         super().__init__(role.unknown())

@@ -1,7 +1,7 @@
 """ManagedClusterSets and permissions: the two roles of each set, and what they permit with its clusters.
 
 Who may get a set may get its clusters, and who may update it may change and delete them. Sets by label selectors do not
-count: who may change the selector would choose what he may do. In `global` everybody who may get it may get all.
+count: who may change the selector would choose what he may do. In `global` all users who may get it may get all.
 
 Source: `stolostron/multicloud-operators-foundation`, which makes them beside Open Cluster Management.
 """

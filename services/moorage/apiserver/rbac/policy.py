@@ -126,7 +126,7 @@ class RbacPolicy:
         """Return the rules of a role.
 
         Raises:
-            UnknownRoleError: there is no such role.
+            UnknownRoleError: the role does not exist.
         """
         key = role.key(namespace)
         found = self._roles.get(key) if key is not None else None

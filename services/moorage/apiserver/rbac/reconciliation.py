@@ -47,7 +47,7 @@ def reconciled_binding(expected: Mapping[str, Any], present: Mapping[str, Any]) 
 
 
 def missing_subjects(there: Iterable[Mapping[str, Any]], wanted: Iterable[Mapping[str, Any]]) -> list[Document]:
-    """Return the subjects that are wanted and not there."""
+    """Return the subjects that are wanted and missing."""
     known = {_subject(one) for one in there}
     return [dict(one) for one in wanted if _subject(one) not in known]
 

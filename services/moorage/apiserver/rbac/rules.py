@@ -22,7 +22,7 @@ ALL: Final = "*"
 """Every verb, group, resource or path."""
 
 ALL_WITH: Final = "*/"
-"""What precedes a subresource of every resource."""
+"""The beginning of the name of a subresource of every resource."""
 
 _FIELDS: Final = {
     "verbs": "verbs",

@@ -1,10 +1,10 @@
 """Dead letters as they are in Kafka, and how pages of them are read.
 
-The gateway keeps none of them: 30 days of a flood may be millions. A page is read when somebody asks for it, backwards
+The gateway keeps none of them: 30 days of a flood may be millions. A page is read when it is requested, backwards
 from where the page before it ended. Letters are in order of the times of their records, the newest first; those of a
 partition are always in the order in which they were written.
 
-What one request reads is limited. So a page may have fewer letters than were asked for, or none, and still not be the
+What one request reads is limited. So a page may have fewer letters than were requested, or none, and still not be the
 last one: when few letters are wanted of many.
 """
 
@@ -167,7 +167,7 @@ async def read_page(
 
 
 class _Window:
-    """What was read of a partition, and what was not."""
+    """The part of a partition that was read, and the part that was not."""
 
     def __init__(self, begin: int, end: int) -> None:
         self._begin = begin
@@ -176,7 +176,7 @@ class _Window:
 
         self._size = _FIRST_WINDOW
         self.records: deque[LetterRecord] = deque()
-        """What was read and is not over, the newest last."""
+        """The records that were read and are still kept, the newest last."""
 
     @property
     def needs_more(self) -> bool:
@@ -185,7 +185,7 @@ class _Window:
 
     @property
     def next(self) -> range:
-        """What is read next."""
+        """Return the offsets that are read next."""
         return range(max(self._begin, self._unread - self._size), self._unread)
 
     @property

@@ -1,8 +1,8 @@
-"""What the leading gateway appends to the object log: the objects that look different after records of other topics.
+"""The leading gateway's records in the object log: the objects that look different after records of other topics.
 
 Only the leading gateway reads those topics. Objects that may look different are noted, built when there is time, and
 compared with the last state that was appended. So changes of an object that come fast become one, and after a change of
-the leader nothing is appended that nobody changed.
+the leader nothing is appended that has not changed.
 """
 
 from __future__ import annotations

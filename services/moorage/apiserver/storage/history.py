@@ -36,7 +36,7 @@ class ObjectChange:
 
     object_id: ObjectId
     before: bytes | None
-    """What selectors read of its state before, as JSON (`selectable`). None if the object was created."""
+    """The part of its state before that selectors read, as JSON (`selectable`). None if the object was created."""
 
     after: bytes | None
     """The same of its state after. None if the object was deleted."""
@@ -106,7 +106,7 @@ class History:
         return self._count
 
     def begin(self, version: int) -> None:
-        """Forget all changes, and record those after a version. Nobody watches yet."""
+        """Forget all changes, and record those after a version. No watch has begun yet."""
         self._changes.clear()
         self._by_kind.clear()
         self._size = self._count = 0

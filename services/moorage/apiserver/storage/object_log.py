@@ -40,7 +40,7 @@ class Emission(NamedTuple):
 
     object_id: ObjectId
     json: bytes | None
-    """The object without its resource version (`json_of`). None if it is gone."""
+    """The object without its resource version (`json_of`). None if it was deleted."""
 
     @property
     def value(self) -> bytes | None:

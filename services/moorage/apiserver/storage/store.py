@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 
 
 Told = Callable[[ObjectId, bytes | None], None]
-"""Called with an object and its JSON, or None when it is gone."""
+"""Called with an object and its JSON, or None when it was deleted."""
 
 
 class FleetObjects(Protocol):
@@ -160,7 +160,7 @@ class Store:
         self.clusters = clusters
 
     def follow(self) -> None:
-        """Forget the tables, because this gateway does not lead any more."""
+        """Forget the tables, because this gateway no longer leads."""
         self.tables = Tables()
         self.builder = ObjectBuilder(self.tables)
         self.clusters = {}
@@ -183,7 +183,7 @@ class Store:
     def _apply_note(self, record: LoggedRecord) -> None:
         if record.key == COMPLETE_KEY and not self.complete:
             self.complete = True
-            # What was read before was not there for anyone to see.
+            # Records that were read before were shown to no client.
             self.history.begin(max(self.history.floor, record.version))
         if record.key == LEADER_KEY and record.value is not None:
             self.leader = ObjectShown.model_validate_json(record.value, extra="ignore").leader
@@ -226,7 +226,7 @@ class Store:
     def names(self, place: str, namespace: str = "") -> dict[str, list[str]]:
         """Return the names of the objects of a kind by namespace, of one namespace or of all, at the present moment.
 
-        Names alone say much of read-only objects, and reading them takes no time. The arguments are those of `all`.
+        Names alone show much of read-only objects, and reading them takes no time. The arguments are those of `all`.
         """
         return self._objects.names(place, namespace)
 
@@ -260,7 +260,7 @@ class ObjectBuilder:
 
     Args:
         records: the latest records.
-        is_home: whether they are those of the home fleet. In a cluster there is only what its records say: nothing is
+        is_home: whether they are those of the home fleet. In a cluster there is only what its records hold: nothing is
             built in, or implied by other objects.
     """
 

@@ -109,7 +109,7 @@ class FirstContent:
         if self._roles is not None:
             await self._written("default_roles", self._roles)
         if not any(True for _ in self._store.all(GRANT)):
-            _log.warning("probe_grants.none", consequence="whoever may report may report anything, from any source")
+            _log.warning("probe_grants.none", consequence="users who may report may report anything, from any source")
         self.done.set()
 
     async def _configuration(self) -> None:

@@ -49,14 +49,14 @@ Document = dict[str, Any]
 
 
 class MirrorOutcome(StrEnum):
-    """What became of an object of a batch."""
+    """The outcome of an object of a batch."""
 
     WRITTEN = "Written"
     UNCHANGED = "Unchanged"
     """It is recorded already, or its deletion is."""
 
     IGNORED = "Ignored"
-    """What is recorded is newer."""
+    """The recorded object is newer."""
 
     REFUSED = "Refused"
     """It cannot be recorded. The message has the reason."""
@@ -64,7 +64,7 @@ class MirrorOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MirrorResult:
-    """What became of an object of a batch, and why if that is not plain."""
+    """The outcome of an object of a batch, and why if that is not plain."""
 
     key: str
     outcome: MirrorOutcome
@@ -73,7 +73,7 @@ class MirrorResult:
 
 @dataclass(frozen=True, slots=True)
 class MirrorBatch:
-    """What a bridge has seen, in the order in which it has seen it."""
+    """The objects that a bridge has seen, in that order."""
 
     source: str
     """The bridge."""
@@ -82,15 +82,15 @@ class MirrorBatch:
     """Objects as their cluster has them."""
 
     deleted: Sequence[Any] = ()
-    """The kinds, namespaces, names and uids of objects that are gone."""
+    """The kinds, namespaces, names and uids of deleted objects."""
 
     cluster_uid: str = ""
-    """The uid of the cluster's namespace `kube-system`. Empty if the bridge does not say it."""
+    """The uid of the cluster's namespace `kube-system`. Empty if the bridge does not send it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """An object that can be recorded. Without a document, one that is gone."""
+    """An object that can be recorded. Without a document, a deleted one."""
 
     object_id: ObjectId
     uid: str
@@ -119,7 +119,7 @@ class Mirror:
         self._fleet = writer.fleet
 
     async def write(self, batch: MirrorBatch, caller: Caller) -> list[MirrorResult]:
-        """Write a batch in one transaction. Returns what became of the objects, and then of those that are gone.
+        """Write a batch in one transaction. Returns what became of the objects, and then of those that were deleted.
 
         Raises:
             StatusError: 409 if the bridge has mirrored another cluster, or the cluster is mirrored under another name,
@@ -140,7 +140,7 @@ class Mirror:
             if batch.cluster_uid and not kinds <= self._kinds(batch):
                 # The same of two names of one cluster.
                 await held.enter_async_context(self._home.lock(ObjectId(CLUSTERS, "", batch.cluster_uid)))
-            # Who holds the lock of a pod may wait for that of its controller, so pods come first.
+            # A holder of the lock of a pod may wait for that of its controller, so pods come first.
             ids = {one.object_id for one in seen if isinstance(one, _Seen)}
             for object_id in sorted(ids, key=lambda one: (one.kind != POD, one)):
                 await held.enter_async_context(self._writer.lock(object_id))
@@ -184,7 +184,7 @@ class Mirror:
     def _check_name(self, batch: MirrorBatch, kinds: AbstractSet[str]) -> None:
         """Check that objects of a cluster are not mirrored under another name.
 
-        A batch without objects, with which a bridge says that it is there, is about all that it has mirrored. So two
+        A batch without objects, with which a bridge reports that it runs, is about all that it has mirrored. So two
         bridges are noticed that have mirrored a cluster under two names already.
 
         Raises:
@@ -259,7 +259,7 @@ class Mirror:
         return MirrorResult(key, MirrorOutcome.WRITTEN)
 
     def _taint_edits(self, seen: _Seen, stored: ResourceDeclared | None, source: str) -> tuple[TaintWish, ...]:
-        """The edits of the taints of a target: those that people have made here, and those of others in the cluster."""
+        """Return the edits of the taints of a target: those made here, and those of others in the cluster."""
         before = stored.mirrored.taints if stored is not None and stored.mirrored is not None else ()
         known = stored.wishes if stored is not None else ()
         if not before and not seen.taints and not known:
@@ -334,7 +334,7 @@ def _kind_of(document: Mapping[str, Any]) -> ServedKind | FieldError:
 
 
 def _flaws(definition: Kind[Any], resource: Resource) -> list[FieldError]:
-    """Return what makes that an object cannot be told apart from others, or that its taints cannot be read."""
+    """Return what makes that an object cannot be distinguished from others, or that its taints cannot be read."""
     meta = resource.metadata
     found = definition.validate_metadata(meta)
     if not meta.uid:

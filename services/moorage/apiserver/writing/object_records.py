@@ -47,7 +47,7 @@ _PROBE_GRANT = "ProbeGrant"
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who writes."""
+    """The user who writes."""
 
     actor: str = "anonymous"
     """The program, as it names itself."""
@@ -57,7 +57,7 @@ class Caller:
     """As whom it writes. None if the gateway writes by itself, which may write everything."""
 
     sender: str = ""
-    """Who has sent the request, if on behalf of that user."""
+    """The sender of the request, if on behalf of that user."""
 
 
 class ObjectRecords:
@@ -286,6 +286,6 @@ class ObjectLocks:
 
 
 def logged_write(object_id: ObjectId, document: dict[str, Any] | None, meta: Meta) -> Write:
-    """Return the record that shows an object, or that it is gone."""
+    """Return the record that shows an object, or that it was deleted."""
     event = ObjectShown(object=document) if document is not None else None
     return Write(OBJECTS, object_id.key, FLEET, event, meta._replace(type=OBJECTS.event_type))

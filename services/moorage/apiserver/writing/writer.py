@@ -50,7 +50,7 @@ Change = Callable[[Document], Document]
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What must be true for an object to be changed. Empty fields are not checked."""
+    """Conditions for an object to be changed. Empty fields are not checked."""
 
     uid: str = ""
     resource_version: str = ""
@@ -396,7 +396,7 @@ class Writer:
         dry_run: bool = False,
     ) -> Deleted:
         marked = deletion.marked(stored.object, options, self._clock.now())
-        shown = self._store.get(object_id) or unkept(0, stored.object)  # an evicted pod is not shown any more
+        shown = self._store.get(object_id) or unkept(0, stored.object)  # an evicted pod is no longer shown
         if not deletion.is_held(marked, kind.definition):
             if dry_run:
                 return Deleted(shown.document, gone=True)
@@ -441,7 +441,7 @@ class Writer:
 
     async def _end(self, object_id: ObjectId, shown: ShownObject, caller: Caller, *, dry_run: bool) -> Deleted:
         """Have a pod ended that a controller makes. The controller makes another one."""
-        # One that was evicted is shown as marked too, but its controller does not delete it before it is gone.
+        # One that was evicted is shown as marked too, but its controller does not delete it before it has ended.
         if not deletion.is_marked(shown.document) or is_stopping(object_id, self._store.tables):
             await self._order(object_id, "delete", caller, dry_run=dry_run)
             shown = self._store.get(object_id) or shown
@@ -479,7 +479,7 @@ class Writer:
         """Hold a controller, and yield the decision about a pod that it makes and its record.
 
         Raises:
-            StatusError: 404 if there is no such pod any more.
+            StatusError: 404 if the pod no longer exists.
         """
         tables = self._store.tables
         placed = tables.placements.get(object_id.key)

@@ -189,7 +189,7 @@ def _decision(told: Document) -> Iterator[str]:
     kind, namespace, name = told["workload"].split("/", 2)
     yield pair("Workload", f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}")
     if told["owner"]:
-        yield pair("Made by", told["owner"])
+        yield pair("Controlled by", told["owner"])
     decision = told["decision"]
     if decision is None:
         yield pair("Decision", "none is written yet")

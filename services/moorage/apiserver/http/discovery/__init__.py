@@ -1,1 +1,1 @@
-"""What the gateway serves, and what the caller may do: groups, OpenAPI, definitions of kinds, and access reviews."""
+"""Discovery: the served groups, OpenAPI, definitions of kinds, and access reviews."""

@@ -1,6 +1,6 @@
 """`clusterview.open-cluster-management.io/v1`: the managed clusters, and their sets, that the caller may get.
 
-Whoever may list all of them finds them in their own group. Here everybody who may list lists what is his. It is as in
+Users who may list all of them find them in their own group. Here each user lists those that it may get. It is as in
 the distributions of Open Cluster Management, and it only reads.
 """
 
@@ -47,7 +47,7 @@ class _SetView(ManagedClusterSetKind):
 
 
 SERVED: Final = (ServedKind(_ClusterView(), VERSION), ServedKind(_SetView(), VERSION))
-"""What is served in the group."""
+"""The kinds that are served in the group."""
 
 
 class ClusterViews:

@@ -44,7 +44,7 @@ def _versions(found: Object) -> str:
 
 
 class DefinitionKind(Untyped):
-    """The definition of a custom resource. Nobody declares one."""
+    """The definition of a custom resource. It is never declared."""
 
     group = GROUP
     kind = "CustomResourceDefinition"

@@ -72,7 +72,7 @@ class DiscoveredResource:
     """Group and version of what it answers with, if they are others than its own."""
 
     storage_hash: str = ""
-    """Tells versions of the stored form apart. Empty for what is not stored."""
+    """Distinguishes versions of the stored form. Empty for what is not stored."""
 
 
 def api_versions(address: str) -> Document:

@@ -1,4 +1,4 @@
-"""`/openapi/v2` and `/openapi/v3`: what may be asked of the gateway, for clients that explain, validate and generate.
+"""`/openapi/v2` and `/openapi/v3`: the gateway's possible requests, for clients that explain, validate and generate.
 
 Documents are made of what discovery lists. They change only with the program, so clients keep them: a document of
 version 3 whose hash is in its address never changes.

@@ -1,6 +1,6 @@
 """Access reviews: the permissions of the caller or another user, and the identity of the caller.
 
-What one may do follows from roles and bindings (`Authorizer`).
+The answers follow from roles and bindings (`Authorizer`).
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Access:
 
         Raises:
             StatusError: 401 if its credentials do not count, 403 if its user may not make it, 503 if that
-                cannot be said yet.
+                is not known yet.
         """
         path = request.url.path
         if "/" + path.split("/")[1] in OPEN:
@@ -98,7 +98,7 @@ class Access:
 
         Raises:
             StatusError: 401 if its credentials do not count, 403 if its sender may not act for that user, 503 if that
-                cannot be said yet.
+                is not known yet.
         """
         sender = await self.sender(request)
         acting = impersonation_of(request.headers)
@@ -112,7 +112,7 @@ class Access:
         """Return who sends a request.
 
         Raises:
-            StatusError: 401 if its credentials do not count, 503 if that cannot be said yet.
+            StatusError: 401 if its credentials do not count, 503 if that is not known yet.
         """
         try:
             return await self.authenticator.user(_credentials(request))
@@ -195,7 +195,7 @@ class Impersonation:
 
     user: User
     asked: tuple[Attributes, ...]
-    """What the caller must be permitted to do."""
+    """The requests that the caller must be permitted to make."""
 
 
 def impersonation_of(headers: Headers) -> Impersonation | None:

@@ -1,6 +1,6 @@
-"""How much the gateway does at a time: requests in flight, and watches of one user. More are asked to come again.
+"""How much the gateway does at a time: requests in flight, and watches of one user. More are refused for now.
 
-A request is in flight until its answer is sent, so clients that do not read their answers count, too. Watches do not
+A request is in flight until its answer is sent, so clients that do not read their answers count as well. Watches do not
 count, because they last; neither do the checks of the process's health, which must not fail because it is busy.
 """
 
@@ -30,7 +30,7 @@ WRITING: Final = "writing"
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _EXEMPT: Final = (*OPEN, "/metrics")
 _OBJECTS: Final = ("/api/", "/apis/")
-_AGAIN: Final = 1  # seconds after which a client is asked to come again, as in Kubernetes
+_AGAIN: Final = 1  # seconds after which a client may try again, as in Kubernetes
 
 
 @dataclass(frozen=True, slots=True)

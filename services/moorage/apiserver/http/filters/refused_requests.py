@@ -42,7 +42,7 @@ _UNAUTHENTICATED: Final = 401
 
 @dataclass(frozen=True, slots=True)
 class _Refusal:
-    """What makes two refusals the same."""
+    """The fields that make two refusals the same."""
 
     user: str
     verb: str

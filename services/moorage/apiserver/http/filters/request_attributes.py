@@ -31,7 +31,7 @@ DECISIONS_PATH: Final = "/v1/decisions"
 SIMULATE_PATH: Final = "/v1/simulate"
 
 _PLAIN: Final = {CONDITIONS_PATH: REPORTS, SIMULATE_PATH: SIMULATIONS}
-"""Paths at which something is asked of all objects of a resource, with the verb of the method."""
+"""Paths of requests about all objects of a resource, with the verb of the method."""
 
 _PREFIXES: Final = frozenset({"api", "apis"})
 _VERBS: Final = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

@@ -1,16 +1,16 @@
 """`deadletters/replay`: sends the report in a dead letter again.
 
-Only reports are sent again. They come from outside and nobody repeats them. What only services write is read again by
+Only reports are sent again. They come from outside and are not repeated. What only services write is read again by
 themselves, and an event that a webhook has not taken is sent again by that webhook (`moorage webhooks replay`).
 
 The report keeps its id, its source and its time, so that a report that has counted meanwhile does not count twice. A
 header names the letter. It is checked as a report that arrives now: by its size and time, and whether its target is
 declared.
 
-A replay vouches for nobody. While there are ProbeGrants, the record itself has to show who has written it, by its seal
-or its signature, and that is judged as of the time at which it was refused, by the grants that there are now. So a
-report that nobody was allowed to make is refused however often it is sent again. Only what somebody has sent who may
-report anything is asked of the user who sends it again (docs/decisions/0059-replays-vouch-for-nobody.md).
+A replay does not vouch for the report. While there are ProbeGrants, the record itself has to show its writer, by its
+seal or its signature. The writer is judged as of the time at which the report was refused, by the present grants. So a
+report that its sender was not allowed to make is refused however often it is sent again. The user who sends it again
+needs a grant only if the first sender might report anything (decision 0059).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ReplayedReport:
-    """What became of a letter that was sent again."""
+    """The outcome of a letter that was sent again."""
 
     outcome: Document
     warnings: list[str]

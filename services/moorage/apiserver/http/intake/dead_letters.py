@@ -2,7 +2,7 @@
 
 Nothing of them is in the object log, so they have no resource versions and cannot be watched. A list begins with the
 newest. It is one of what there is when a part of it is read: letters that come later are on no later part, and those
-whose time is over are missing.
+whose time has ended are missing.
 
 What a letter has of others may contain secrets. They are taken out as from log lines, and a replay sends them
 nevertheless.

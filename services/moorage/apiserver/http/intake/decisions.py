@@ -2,7 +2,7 @@
 
 A stream begins with `reset`, the present binding or eviction of each key, and `present`. Then each change follows. The
 id of an event is the version of the object log, which is the same at every gateway. A client that comes back with
-`Last-Event-ID` gets what has changed since, without a new beginning, unless that is not known any more.
+`Last-Event-ID` gets what has changed since, without a new beginning, if that is still known.
 
 Before the present is sent, the object log is read to the end that it has now. So a deployer that has started something
 and was restarted finds it here, at any gateway.
@@ -124,7 +124,7 @@ class Decisions:
         metrics: the streams are counted as watches.
         watches: they count as the caller's watches.
         catch_up: returns when the object log was read to the end that it had at the call.
-        heartbeat: see `HEARTBEAT`.
+        heartbeat: as `HEARTBEAT`.
     """
 
     def __init__(

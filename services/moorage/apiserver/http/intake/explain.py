@@ -26,7 +26,7 @@ _ANSWER_SECONDS: Final = 20.0
 """Longer than the query worker ever takes."""
 
 _SIMULATION_SECONDS: Final = 30.0
-"""What a simulation takes beside its own time and that of the one before it, for which it waits."""
+"""The time that a simulation takes beside its own and that of the one before it, for which it waits."""
 
 _AT_ONCE: Final = 32
 """The number of requests that are forwarded at the same time. Others wait."""

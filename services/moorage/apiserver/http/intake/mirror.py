@@ -1,7 +1,7 @@
 """`POST /v1/mirror`: what a bridge has seen in a real cluster (docs/bridge.md, "The mirror endpoint").
 
-The cluster is in the body. So whoever may mirror no cluster at all is refused before the body is read, and who may not
-mirror this one after it.
+The cluster is in the body. So a user who may mirror no cluster at all is refused before the body is read, and one who
+may not mirror this one after it.
 
 The gateway that leads answers. It alone has the records of clusters, and every batch of a bridge comes to it.
 """
@@ -36,7 +36,7 @@ from moorage_schemas.resources.workload_kinds import BINDING_KINDS, POD
 from moorage_schemas.times import format_time
 
 MOST: Final = 1000
-"""How many objects may be in a batch, those that are gone among them."""
+"""How many objects may be in a batch, with those that were deleted."""
 
 _FIELDS: Final = frozenset({"source", "cluster", "clusterUID", "objects", "deleted"})
 _LONGEST: Final = 253
@@ -58,7 +58,7 @@ class MirrorApi:
         writer_of: returns what writes objects of a cluster, or of the home fleet if its name is empty.
         access: checks permissions to mirror clusters.
         names: list the mirrored clusters.
-        clusters: are told which bridges speak.
+        clusters: record which bridges report.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class MirrorApi:
         try:
             results = await Mirror(writer, self._names, self._writer_of("")).write(asked.batch, caller(request))
         except StatusError as error:
-            if error.reason == "AlreadyExists":  # it ends now, and may have said before that it is there
+            if error.reason == "AlreadyExists":  # it ends now, and may have reported before
                 self._clusters.left(asked.cluster, asked.batch.source)
             raise
         # Senders that are no running bridge, such as `moorage bridge leave`, send no uid of the cluster.
@@ -149,9 +149,9 @@ _KEPT: Final = timedelta(minutes=10)
 
 
 class MirroredClusters:
-    """Says which clusters are mirrored, and when their bridges were last heard.
+    """The mirrored clusters, and when their bridges reported last.
 
-    When a bridge was heard is only kept in memory: bridges speak every half minute.
+    The times of reports are only kept in memory: bridges report every half minute.
     """
 
     def __init__(self, store: Store, names: ClusterNames, clock: Clock) -> None:
@@ -166,7 +166,7 @@ class MirroredClusters:
         self._heard[cluster, source] = self._clock.now()
 
     def left(self, cluster: str, source: str) -> None:
-        """Note that a bridge is gone for good."""
+        """Note that a bridge was stopped for good."""
         self._heard.pop((cluster, source), None)
 
     async def handle(self, request: Request) -> Response:

@@ -93,7 +93,7 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of one report."""
+    """The outcome of one report."""
 
     name: str
     why: str = ""
@@ -114,7 +114,7 @@ _ACCEPTED = _Outcome("Accepted")
 
 @dataclass(frozen=True, slots=True)
 class _Sender:
-    """Who sends reports, and to the API of which cluster. Empty for that of the home fleet."""
+    """The sender of reports, and the cluster to whose API it sends them. Empty for that of the home fleet."""
 
     user: User
     cluster: str
@@ -239,7 +239,7 @@ class Intake:
             return _Outcome("Refused", error=refused(refusal))
         if decided.condition is not None:
             return self._unrecorded(write, KeptCondition.of(decided.condition))
-        # What the condition was before may have been decided a moment ago, and not be shown here yet.
+        # The condition before may have been decided a moment ago, and not be shown here yet.
         outcome = self._unrecorded(write, self._known(write))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SHOWN_WITHIN):

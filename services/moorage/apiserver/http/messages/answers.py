@@ -112,12 +112,12 @@ def warn(response: Response, texts: Iterable[str]) -> None:
         response.headers.append("warning", header)
 
 
-def told(request: Request, warnings: Sequence[str]) -> None:
-    """Note what the sender of a request is told about it, also if the request fails."""
+def note_warnings(request: Request, warnings: Sequence[str]) -> None:
+    """Note warnings about a request for its answer, also if the request fails."""
     request.state.warnings = warnings
 
 
 def warnings_of(request: Request) -> Sequence[str]:
-    """Return the warnings that `told` has noted."""
+    """Return the warnings that `note_warnings` has noted."""
     found: Sequence[str] = getattr(request.state, "warnings", ())
     return found

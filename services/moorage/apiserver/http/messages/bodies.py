@@ -36,7 +36,7 @@ DEEPEST = 100
 
 
 _LEFT_OUT = frozenset({"annotations", "finalizers", "labels", "ownerReferences"})
-"""Parts of the metadata that are not there where they are empty."""
+"""Parts of the metadata that are left out where they are empty."""
 
 _MANAGED = "managedFields"
 """If it is empty, all managers are removed. If it is null, they stay."""

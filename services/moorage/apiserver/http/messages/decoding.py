@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from starlette.requests import Request
 
-from moorage.apiserver.http.messages.answers import told
+from moorage.apiserver.http.messages.answers import note_warnings
 from moorage.apiserver.http.messages.bodies import of_another_type, read_body
 from moorage.apiserver.http.messages.negotiation import JSON, PROTOBUF, YAML, body_media
 from moorage.apiserver.kinds.kind import ServedKind
@@ -32,11 +32,11 @@ STRICT: Final = "Strict"
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What a request has sent."""
+    """The document that a request has sent."""
 
     document: Document
     warnings: tuple[str, ...] = ()
-    """What the sender is told of it."""
+    """Warnings about it for the sender."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ async def read_object(
         return Sent(found.document)
     already = problems_of(expected, known)
     if found.violations and validation != IGNORE:
-        told(request, [one for one in found.problems if one not in already])
+        note_warnings(request, [one for one in found.problems if one not in already])
     return checked(found, expected, validation, already)
 
 

@@ -26,7 +26,7 @@ _CLAUSES: Final = 64
 
 
 class ObjectView(Enum):
-    """What is shown of objects."""
+    """The parts of objects that are shown."""
 
     WHOLE = ""
     """The objects as they are."""

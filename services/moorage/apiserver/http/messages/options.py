@@ -36,7 +36,7 @@ class WriteOptions:
     """Whether nothing is written."""
 
     field_validation: str = "Warn"
-    """What becomes of unknown and duplicate fields: `Ignore`, `Warn` or `Strict`."""
+    """The treatment of unknown and duplicate fields: `Ignore`, `Warn` or `Strict`."""
 
     field_manager: str = ""
     """The manager of the written fields. Empty if the request does not name it."""

@@ -35,7 +35,7 @@ _EVERYWHERE: Final = ("metadata.name", "metadata.namespace")
 
 
 class Selector:
-    """Tells which objects the selectors of a request select.
+    """The selectors of a request.
 
     Args:
         tests: an object is selected if all of them are true.
@@ -56,7 +56,7 @@ class Selector:
         return Selector((*self._tests, test), self._texts)
 
     def __call__(self, document: Document) -> bool:
-        """Whether it selects an object."""
+        """Return whether it selects an object."""
         return all(test(document) for test in self._tests)
 
     def selects(self, json: bytes) -> bool:

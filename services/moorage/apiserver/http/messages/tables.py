@@ -15,7 +15,7 @@ from moorage.apiserver.machinery.openapi.registry import Origin
 Document = dict[str, Any]
 
 OBJECTS: Final = ("", "Metadata", "Object", "None")
-"""What `includeObject` may be: how much of its object a row has."""
+"""The values of `includeObject`: how much of its object a row has."""
 
 _META: Final = "meta.k8s.io"
 _BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}

@@ -178,7 +178,7 @@ def _scale_applied(path: ResourcePath, patch: SentPatch, shown: Document, how: p
 
 
 def _no_containers(path: ResourcePath) -> StatusError:
-    """501: what was asked for needs a container that runs, or the way to a cluster."""
+    """501: the request needs a container that runs, or the way to a cluster."""
     why = "decides where work may run, and runs no containers itself"
     if path.kind.kind == TargetKind.CLUSTER:
         why = "decides on clusters, and has no connection to them"

@@ -25,7 +25,7 @@ def _replicas(part: str) -> Cell:
 
 
 class ScaleKind(Untyped):
-    """The scale of an object, as tables show it. Nobody declares one."""
+    """The scale of an object, as tables show it. It is never declared."""
 
     group = _GROUP
     kind = KIND

@@ -34,7 +34,7 @@ LEAST_SECONDS: Final = 600
 MOST_SECONDS: Final = 1 << 32
 
 _BOUND: Final = {("v1", "Pod"): "pods", ("v1", "Secret"): "secrets", ("v1", "Node"): "nodes"}
-"""What a token may depend on, with the plurals."""
+"""The kinds of objects on which a token may depend, with the plurals."""
 
 Document = dict[str, Any]
 

@@ -33,7 +33,7 @@ class DeleteVerbs:
         """Delete one object.
 
         Raises:
-            StatusError: it is not there, is not the expected one, or cannot be deleted.
+            StatusError: it does not exist, is not the expected one, or cannot be deleted.
         """
         representation = self._backend.representation(request, path.kind)
         options = await self._options(request)
@@ -52,7 +52,7 @@ class DeleteVerbs:
         """Delete the objects that selectors select, up to a limit, and answer with them as they were.
 
         Raises:
-            StatusError: the selectors cannot be read, or an object cannot be deleted. Those before it are gone then.
+            StatusError: the selectors cannot be read, or an object cannot be deleted. Those before it are deleted then.
         """
         representation = self._backend.representation(request, path.kind)
         options = await self._options(request)

@@ -105,7 +105,7 @@ class Snapshots:
         return ListSnapshot(self._store.version, self._store.all(kind, namespace))
 
     def keep(self, kind: str, namespace: str, snapshot: ListSnapshot, now: float) -> None:
-        """Keep a list whose next part may be asked for.
+        """Keep a list whose next part may be requested.
 
         Args:
             kind: of its objects.
@@ -123,7 +123,7 @@ class Snapshots:
             del self._kept[oldest]
 
     def at(self, kind: str, namespace: str, version: int) -> ListSnapshot | None:
-        """Return the list as it was at a resource version. None if that is not known any more."""
+        """Return the list as it was at a resource version. None if that is no longer known."""
         kept = self._kept.get((kind, namespace, version))
         if kept is not None:
             return ListSnapshot(version, kept[1])
@@ -135,7 +135,7 @@ class Snapshots:
         """Return the list that a token continues, from where it continues.
 
         Raises:
-            StatusError: 410 if the list as it was is not known any more.
+            StatusError: 410 if the list as it was is no longer known.
         """
         if token.version == _PRESENT:
             found: ListSnapshot | None = self.present(kind, namespace)

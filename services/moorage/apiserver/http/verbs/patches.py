@@ -14,7 +14,7 @@ from starlette.responses import Response
 from moorage.apiserver.admission import field_owners
 from moorage.apiserver.http.backend import Backend
 from moorage.apiserver.http.messages import bodies, decoding
-from moorage.apiserver.http.messages.answers import told, warn
+from moorage.apiserver.http.messages.answers import note_warnings, warn
 from moorage.apiserver.http.messages.decoding import Expected
 from moorage.apiserver.http.messages.negotiation import media_type
 from moorage.apiserver.http.messages.options import write_options
@@ -45,7 +45,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Who applies, when, and how."""
+    """The user, the time and the manner of an apply."""
 
     manager: str
     now: datetime
@@ -53,7 +53,7 @@ class Apply:
     """Whether fields of others are taken over."""
 
     warnings: list[str]
-    """Takes what the sender is told."""
+    """Takes the warnings for the sender."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class SentPatch:
     """`Ignore`, `Warn` or `Strict`: what becomes of unknown and repeated fields."""
 
     subresource: str = ""
-    """What is written. Empty for the object itself."""
+    """The subresource that is written. Empty for the object itself."""
 
     def made_of(self, shown: Document, warnings: list[str]) -> Document:
         """Return the object that the patch makes of one.
@@ -150,7 +150,7 @@ class PatchVerb:
         representation = self._backend.representation(request, path.kind)
         sent = await self._read(request, path, options.field_validation)
         warnings: list[str] = []
-        told(request, warnings)
+        note_warnings(request, warnings)
         who, now = manager(request), self._backend.clock.now()
 
         def patched(shown: Document) -> Document:
@@ -194,7 +194,7 @@ class PatchVerb:
         return new
 
     async def _read(self, request: Request, path: ResourcePath, validation: str) -> SentPatch:
-        """Read a patch. As in Kubernetes, what is not there is missing also for one that is no patch."""
+        """Read a patch. As in Kubernetes, a missing object is reported before a body that is no patch."""
         try:
             return await read_patch(request, Expected.of(path.kind), validation, takes_apply=True)
         except StatusError as error:
@@ -327,17 +327,17 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), default=str)
 
 
-def status_of(error: PatchError, told: Callable[[str], str] = str) -> StatusError:
+def status_of(error: PatchError, worded: Callable[[str], str] = str) -> StatusError:
     """Return the answer to a patch that cannot be applied.
 
     Args:
         error: why not.
-        told: makes the words of the answer from those of the error.
+        worded: makes the words of the answer from those of the error.
     """
     return StatusError(
         error.code,
-        told(error.message),
+        worded(error.message),
         reason=error.reason,
         details={} if error.code == _UNPROCESSABLE and not error.causes else None,
-        causes=[Cause(one.reason, told(one.message), one.field) for one in error.causes],
+        causes=[Cause(one.reason, worded(one.message), one.field) for one in error.causes],
     )

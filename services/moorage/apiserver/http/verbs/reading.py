@@ -87,7 +87,7 @@ class ReadVerbs:
         A limit counts as in a list.
 
         Raises:
-            StatusError: 400 if a selector cannot be read, 410 if the list that is continued is not kept any more.
+            StatusError: 400 if a selector cannot be read, 410 if the list that is continued is no longer kept.
         """
         selects = selector(options.labels, options.fields, path.kind.definition)
         page, head = await self._page(path, options, await self._snapshot(path, options), selects)

@@ -56,7 +56,7 @@ class RepeatVerbs:
         return response
 
     async def _patched(self, request: Request, path: ResourcePath) -> dict[str, Any]:
-        """Return the object that a patch or a server-side apply asks for."""
+        """Return the object that a patch or a server-side apply makes."""
         is_apply = media_type(request) == patches.APPLY
         options = write_options(request.query_params, "PatchOptions", is_apply=is_apply)
         sent = await patches.read_patch(request, Expected.of(path.kind), options.field_validation, takes_apply=True)

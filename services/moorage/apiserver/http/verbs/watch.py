@@ -2,7 +2,7 @@
 
 A watch keeps only the number of the next change. It takes the changes themselves from the history that all watches
 share. So a client that reads slowly takes no memory: if it falls behind the history, its watch ends. Watches that show
-the same share the encoded events, too.
+the same share the encoded events.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ async def events(
 
 
 async def _more(store: FleetObjects, watch: Watch, end: float | None) -> tuple[bool, bool]:
-    """Wait for more changes. Returns whether the watch is over, and whether there was none for long."""
+    """Wait for more changes. Returns whether the watch has ended, and whether there was none for long."""
     left = None if end is None else end - asyncio.get_running_loop().time()
     if store.history.closed or (left is not None and left <= 0):
         return True, False

@@ -14,7 +14,7 @@ from moorage.apiserver.admission.validation import finalizer_warnings, owner_war
 from moorage.apiserver.http.backend import Backend
 from moorage.apiserver.http.filters.access import user_of
 from moorage.apiserver.http.messages import answers, bodies, decoding
-from moorage.apiserver.http.messages.answers import told, warn
+from moorage.apiserver.http.messages.answers import note_warnings, warn
 from moorage.apiserver.http.messages.decoding import Expected
 from moorage.apiserver.http.messages.options import write_options
 from moorage.apiserver.http.messages.representations import Representation
@@ -51,7 +51,7 @@ class WriteVerbs:
         representation = self._backend.representation(request, path.kind)
         sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation)
         bodies.check_type(sent.document, path.kind)
-        told(request, sent.warnings)
+        note_warnings(request, sent.warnings)
         document = bodies.check_identity(without_system_fields(sent.document), path.kind, path.namespace, "")
         owned = field_owners.recorded(path.kind, None, document, manager(request), self._backend.clock.now())
         shown = await self._backend.writer.create(path.kind, owned, caller(request), dry_run=options.dry_run)
@@ -63,7 +63,7 @@ class WriteVerbs:
         """Replace an object.
 
         Raises:
-            StatusError: it cannot be read, is not there and cannot be created so, breaks a rule, or cannot be written.
+            StatusError: it cannot be read, is missing and cannot be created so, breaks a rule, or cannot be written.
         """
         options = write_options(request.query_params, "UpdateOptions")
         representation = self._backend.representation(request, path.kind)
@@ -76,7 +76,7 @@ class WriteVerbs:
                 self._backend.present(path)
             raise
         bodies.check_type(sent.document, path.kind)
-        told(request, sent.warnings)
+        note_warnings(request, sent.warnings)
         document = bodies.check_identity(sent.document, path.kind, path.namespace, path.name)
         who, now = manager(request), self._backend.clock.now()
 

@@ -43,7 +43,7 @@ class TableColumn(NamedTuple):
     """The title in the API, if that is not `title` in lower case: `SelectedClusters`."""
 
     holds: str = ""
-    """What its cells are in JSON, if that is not `type`. Kubernetes counts some things in columns of texts."""
+    """The type of its cells in JSON, if that is not `type`. Kubernetes counts some things in columns of texts."""
 
     @property
     def api_name(self) -> str:

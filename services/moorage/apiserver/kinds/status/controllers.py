@@ -120,7 +120,7 @@ class OwnerIndex(Index):
         return map(ObjectId.of, {old, new} - {""})
 
     def _reported(self, workload: str, records: Records) -> None:
-        """Take a change of a binding or a report in, by which a workload may count as healthy or not any more."""
+        """Take a change of a binding or a report in, by which a workload may become healthy or unhealthy."""
         placed = records.placements.get(workload)
         made = self.made_by.get(placed.owner.key, {}) if placed is not None else {}
         if workload in made:

@@ -22,7 +22,7 @@ def owner_uids(document: Mapping[str, Any]) -> set[str]:
 
 
 class DependentIndex(Index):
-    """The declared objects that each owner has, by its uid. Owners that are gone keep theirs."""
+    """The declared objects that each owner has, by its uid. Deleted owners keep theirs."""
 
     topics = ("resources", "placements")
 

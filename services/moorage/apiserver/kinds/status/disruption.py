@@ -37,7 +37,7 @@ _HEALTHY: Final = f"|{HEALTHY}"
 
 
 class PodGroup(NamedTuple):
-    """What pods have in common: their owner, and their labels."""
+    """The things that pods have in common: their owner, and their labels."""
 
     owner: str
     """The key of the owner. Empty for pods without one."""

@@ -160,7 +160,7 @@ class MirroredIndex(Index):
         return sorted(self._counts)
 
     def cluster_uids(self, source: str) -> set[str]:
-        """Return the uids of the clusters that a bridge has mirrored. One, unless none has been said."""
+        """Return the uids of the clusters that a bridge has mirrored. One, unless none was reported."""
         return {uid for uid, _ in self._counts.get(source, ())} - {""}
 
     def kinds_of(self, cluster_uid: str) -> AbstractSet[str]:

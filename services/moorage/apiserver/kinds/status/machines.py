@@ -26,7 +26,7 @@ def node_ready(name: str, records: Records) -> str:
 
 
 class MachineIndex(Index):
-    """Machine sets by their uids, with their nodes. Sets that are gone keep their nodes."""
+    """Machine sets by their uids, with their nodes. Deleted sets keep their nodes."""
 
     topics = ("resources", "conditions")
 

@@ -1,4 +1,4 @@
-"""What the API shows of Open Cluster Management's kinds beside what people declare.
+"""The parts of Open Cluster Management's kinds that the API shows beside what people declare.
 
 Placements with their decisions, the pages of decisions, managed clusters with the labels that the system keeps, sets
 and bindings with their conditions, add-ons by their leases. Conditions that are derived here, and not
@@ -112,7 +112,7 @@ def placement_decision(placed: WorkloadPlaced, placement: ResourceDeclared | Non
 
     Args:
         placed: the decision.
-        placement: that it belongs to. None if it is gone.
+        placement: that it belongs to. None if it was deleted.
     """
     owner = {
         "apiVersion": PLACEMENT_API,

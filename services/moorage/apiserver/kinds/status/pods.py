@@ -66,7 +66,7 @@ def _mirrored(resource: ResourceDeclared, records: Records) -> Document:
 
 
 def is_stopping(object_id: ObjectId, records: Records) -> bool:
-    """Return whether the deployer of a pod has been asked to stop it, and the pod stays bound until it has."""
+    """Return whether the deployer of a pod is to stop it, and the pod stays bound until it has."""
     placed = records.placements.get(object_id.key)
     if placed is None or placed.target is None:
         return False
@@ -83,7 +83,7 @@ def _terminating(pod: Document, eviction: EvictionDecided | None) -> Document:
 
 
 def evicted_uid(object_id: ObjectId, records: Records) -> str:
-    """Return the uid of the bare pod of that name if its placement says that it was evicted. Empty otherwise."""
+    """Return the uid of the bare pod of that name if its placement shows that it was evicted. Empty otherwise."""
     if object_id.kind != POD:
         return ""
     resource, placed = records.resources.get(object_id.key), records.placements.get(object_id.key)
@@ -220,8 +220,8 @@ def _with_identity(pod: Document, owner: ResourceDeclared) -> Document:
 def with_reports(pod: Document, reports: Sequence[WorkloadConditionChanged]) -> Document:
     """Return a bound pod with what deployers report of it where it is bound.
 
-    `Healthy` decides the phase and the condition `Ready`, unless a deployer reports `Ready` itself. A pod that nobody
-    has reported is not ready.
+    `Healthy` decides the phase and the condition `Ready`, unless a deployer reports `Ready` itself. A pod without
+    reports is not ready.
     """
     told = {condition.type: _condition(condition) for condition in reports}
     health = next((condition for condition in reports if condition.type == HEALTHY), None)

@@ -62,7 +62,7 @@ class ObjectId(NamedTuple):
 
     @property
     def local(self) -> ObjectId:
-        """The object as its own fleet knows it: without the cluster."""
+        """The object as its own fleet names it: without the cluster."""
         return self._replace(cluster="") if self.cluster else self
 
     @classmethod
@@ -121,7 +121,7 @@ class ObjectMap(Generic[ValueT]):
                 yield names[name]
 
     def __iter__(self) -> Iterator[ObjectId]:
-        """The objects in order. Others may be put and discarded meanwhile, and may be left out."""
+        """Iterate over the objects in order. Others may be put and discarded meanwhile, and may be left out."""
         for place in sorted(self._kinds):
             cluster, _, kind = place.rpartition(":")
             for namespace in sorted(self._kinds.get(place, ())):
@@ -196,7 +196,7 @@ class _Packed(Generic[EventT]):
 
 
 class Table(Mapping[str, EventT]):
-    """The latest record of each key of one topic, packed. A record is decoded each time it is asked for."""
+    """The latest record of each key of one topic, packed. A record is decoded each time it is read."""
 
     __slots__ = ("_kept", "_packed")
 
@@ -265,7 +265,7 @@ class GroupedTable(Generic[EventT]):
     Args:
         event: the model of its records.
         place: returns the group of a key, and the name of its record there.
-        read: see `Records`.
+        read: as in `Records`.
     """
 
     __slots__ = ("_groups", "_packed", "_place")
@@ -299,7 +299,7 @@ class GroupedTable(Generic[EventT]):
                 yield self._packed.event(kept)
 
     def put(self, key: str, event: Model | None) -> tuple[EventT | None, EventT | None]:
-        """See `Table`. A group without records is removed."""
+        """Put or remove a record. A group without records is removed."""
         group, name = self._place(key)
         known, before = self._groups.get(group, ()), self.one(group, name)
         at = len(known) if before is None else known[::2].index(name) * 2
@@ -344,7 +344,7 @@ def _by_workload(key: str) -> tuple[str, str]:
 class Records:
     """The latest record of each key of the topics that kinds read, and what indexes keep of them.
 
-    Records are packed, and each is decoded when it is asked for. What is returned has the fields of the model. It may
+    Records are packed, and each is decoded when it is read. What is returned has the fields of the model. It may
     be a row, which is no instance of the model and has none of its methods.
 
     Args:

@@ -1,7 +1,7 @@
-"""What deployers report of a workload on a target, as far as it is about the binding that stands.
+"""Deployers' reports of a workload on a target, as far as they are about the binding that stands.
 
-A report that was accepted before the workload was bound is about an earlier time there, and says nothing of the present
-one. The same holds for a report that names another binding. Budgets count by the time (docs/domain.md,
+A report that was accepted before the workload was bound is about an earlier time there, and does not count for the
+present one. The same holds for a report that names another binding. Budgets count by the time (docs/domain.md,
 "PodDisruptionBudget").
 """
 

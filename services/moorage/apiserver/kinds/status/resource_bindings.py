@@ -1,6 +1,6 @@
 """`ResourceBinding` (work.karmada.io/v1alpha2): where a resource that a propagation policy has claimed belongs.
 
-It is made of the placement, the policy and the reports of deployers. Nobody declares one.
+It is made of the placement, the policy and the reports of deployers. It is never declared.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PolicyIndex(Index):
 
 
 def resource_binding(placed: WorkloadPlaced, records: Records) -> Document | None:
-    """Return the object of a placement on clusters; None if the resource is gone or was made again."""
+    """Return the object of a placement on clusters; None if the resource was deleted or was made again."""
     owner = records.resources.get(placed.owner.key)
     if owner is None or owner.uid != placed.owner_uid or placed.state is PlacementState.EVICTED:
         return None

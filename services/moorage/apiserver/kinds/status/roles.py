@@ -27,7 +27,7 @@ class AggregationIndex(Index):
         """The record keys of all ClusterRoles."""
 
         self.unsettled = Unsettled()
-        """The record keys of aggregated ClusterRoles whose rules may not be those of the others any more."""
+        """The record keys of aggregated ClusterRoles whose rules may differ from those of the others by now."""
 
         self._aggregated: dict[str, None] = {}
 

@@ -37,8 +37,8 @@ class TargetIndex(Index):
 def taints(resource: ResourceDeclared, records: Records) -> TargetTainted | None:
     """Return the taints of a target, with the edits that the taint-manager has not answered yet.
 
-    A managed cluster that it has said nothing about yet gets the taints of an unreachable one, by which placements go
-    in the meantime.
+    A managed cluster without records of it gets the taints of an unreachable one, by which placements go in the
+    meantime.
     """
     key = f"{resource.kind}/{resource.name}"
     current = records.taints.get(key)

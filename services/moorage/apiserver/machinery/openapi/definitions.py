@@ -120,7 +120,7 @@ _CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "patch_strategies": frozenset,
     "within": tuple,
 }
-"""What the data has as lists and texts."""
+"""The keys of the data with lists and texts."""
 
 _PLAIN: Final = {one.name for one in fields(Schema)} - {"form", "name", "fields", "items"}
 _OF_FIELD: Final = {one.name for one in fields(Field)} - {"name", "schema"}

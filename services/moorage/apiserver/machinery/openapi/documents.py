@@ -1,9 +1,9 @@
 """The OpenAPI documents of what is served, made from discovery and the structure of the kinds.
 
-They are made when they are first asked for, and kept as bytes. One of version 3 is about one group and version, so a
+They are made at the first request for them, and kept as bytes. One of version 3 is about one group and version, so a
 client reads what it needs; that of version 2 is about all of them.
 
-Version 2 cannot say that a value is a number or a text. There it is a text, as it is in an API server's document.
+Version 2 cannot express that a value is a number or a text. There it is a text, as it is in an API server's document.
 """
 
 from __future__ import annotations
@@ -99,9 +99,9 @@ class Documents:
         paths: Json = {}
         definitions: Json = {}
         for group_version in self._lists:
-            said = self._version_3(group_version)
-            paths |= {path: swagger_path(one) for path, one in said["paths"].items()}
-            for name, one in said["components"]["schemas"].items():
+            node = self._version_3(group_version)
+            paths |= {path: swagger_path(one) for path, one in node["paths"].items()}
+            for name, one in node["components"]["schemas"].items():
                 kinds = definitions.get(name, {}).get(_KINDS, []) + one.get(_KINDS, [])
                 definitions[name] = swagger_schema(one, is_custom=registry.is_custom(name))
                 if kinds:
@@ -117,30 +117,30 @@ _DEFINITIONS: Final = "#/definitions/"
 _METHODS: Final = ("get", "put", "post", "delete", "patch")
 
 
-def swagger_schema(said: Mapping[str, Any], *, is_custom: bool = False) -> Json:
+def swagger_schema(node: Mapping[str, Any], *, is_custom: bool = False) -> Json:
     """Return a schema of version 3 as version 2 has it.
 
     Args:
-        said: the schema.
-        is_custom: whether it is a part of a custom resource of upstream's. As an API server does, nothing is said there
-            of values that may be of more than one type, such as null.
+        node: the schema.
+        is_custom: whether it is a part of a custom resource of upstream's. As an API server does, nothing is stated
+            there of values that may be of more than one type, such as null.
     """
-    if is_custom and (said.get("nullable") or "oneOf" in said):
-        return {name: said[name] for name in ("description",) if name in said}
-    made: Json = {name: value for name, value in said.items() if name not in _TRANSLATED}
-    if (reference := said.get("$ref")) is not None:
+    if is_custom and (node.get("nullable") or "oneOf" in node):
+        return {name: node[name] for name in ("description",) if name in node}
+    made: Json = {name: value for name, value in node.items() if name not in _TRANSLATED}
+    if (reference := node.get("$ref")) is not None:
         made["$ref"] = str(reference).replace(REFERENCE, _DEFINITIONS)
-    if (whole := said.get("allOf")) is not None:
+    if (whole := node.get("allOf")) is not None:
         made |= swagger_schema(whole[0], is_custom=is_custom)
-    if (choices := said.get("oneOf")) is not None:
+    if (choices := node.get("oneOf")) is not None:
         made["type"] = "string" if {"type": "string"} in choices else choices[0]["type"]
-    if (either := said.get("anyOf")) is not None:
+    if (either := node.get("anyOf")) is not None:
         made |= swagger_schema(either[0], is_custom=is_custom)
-    if (properties := said.get("properties")) is not None:
+    if (properties := node.get("properties")) is not None:
         made["properties"] = {name: swagger_schema(one, is_custom=is_custom) for name, one in properties.items()}
     for name in ("items", "additionalProperties"):
-        if isinstance(said.get(name), Mapping):
-            made[name] = swagger_schema(said[name], is_custom=is_custom)
+        if isinstance(node.get(name), Mapping):
+            made[name] = swagger_schema(node[name], is_custom=is_custom)
     return made
 
 
@@ -150,25 +150,25 @@ _TRANSLATED: Final = frozenset(
 """The keywords that differ, and those that an API server leaves out of version 2."""
 
 
-def swagger_path(said: Mapping[str, Any]) -> Json:
+def swagger_path(node: Mapping[str, Any]) -> Json:
     """Return the operations of a path of version 3 as version 2 has them."""
-    made: Json = {"parameters": [_parameter(one) for one in said["parameters"]]}
+    made: Json = {"parameters": [_parameter(one) for one in node["parameters"]]}
     for method in _METHODS:
-        if (operation := said.get(method)) is not None:
+        if (operation := node.get(method)) is not None:
             made[method] = _operation(operation)
     return made
 
 
-def _operation(said: Mapping[str, Any]) -> Json:
-    made: Json = {name: value for name, value in said.items() if name not in {"requestBody", "responses", "parameters"}}
-    body = said.get("requestBody")
+def _operation(node: Mapping[str, Any]) -> Json:
+    made: Json = {name: value for name, value in node.items() if name not in {"requestBody", "responses", "parameters"}}
+    body = node.get("requestBody")
     made["consumes"] = list(body["content"]) if body is not None else ["*/*"]
-    made["produces"] = list(next(iter(said["responses"].values()))["content"])
+    made["produces"] = list(next(iter(node["responses"].values()))["content"])
     made["schemes"] = ["http"]
-    made["parameters"] = [_parameter(one) for one in said["parameters"]]
+    made["parameters"] = [_parameter(one) for one in node["parameters"]]
     if body is not None:
         shown = next(iter(body["content"].values()))["schema"]
-        is_patch = said["x-kubernetes-action"] == "patch"
+        is_patch = node["x-kubernetes-action"] == "patch"
         one = {"name": "body", "in": "body", "schema": {"type": "object"} if is_patch else swagger_schema(shown)}
         made["parameters"].insert(0, {**one, "required": True} if body.get("required") else one)
     made["responses"] = {
@@ -176,13 +176,13 @@ def _operation(said: Mapping[str, Any]) -> Json:
             "description": answer["description"],
             "schema": swagger_schema(next(iter(answer["content"].values()))["schema"]),
         }
-        for code, answer in said["responses"].items()
+        for code, answer in node["responses"].items()
     }
     return made
 
 
-def _parameter(said: Mapping[str, Any]) -> Json:
-    return {**{name: value for name, value in said.items() if name != "schema"}, **said["schema"], "uniqueItems": True}
+def _parameter(node: Mapping[str, Any]) -> Json:
+    return {**{name: value for name, value in node.items() if name != "schema"}, **node["schema"], "uniqueItems": True}
 
 
 _JSON: Final = "application/json"
@@ -197,19 +197,19 @@ _QUERY: Final[Mapping[str, tuple[Json, str]]] = {
     "allowWatchBookmarks": (_FLAG, "Whether a watch may contain bookmarks, which have nothing but a resource version."),
     "continue": (_TEXT, "The token of the part of a list that comes next."),
     "dryRun": ({"type": "string", "enum": ["All"]}, "With `All`, everything is checked, and nothing is written."),
-    "fieldManager": ({"type": "string", "maxLength": 128}, "Who owns the fields that are written."),
+    "fieldManager": ({"type": "string", "maxLength": 128}, "The manager that owns the fields that are written."),
     "fieldSelector": (_TEXT, "Selects by fields: `metadata.name=a,spec.nodeName!=b`."),
     "fieldValidation": (
         {"type": "string", "enum": ["Ignore", "Warn", "Strict"]},
         "Whether unknown and repeated fields are ignored, warned of (the default) or refused.",
     ),
     "force": (_FLAG, "Whether server-side apply takes fields over from those who own them."),
-    "gracePeriodSeconds": (_WHOLE, "Seconds until an object that goes gracefully is gone. 0 means at once."),
+    "gracePeriodSeconds": (_WHOLE, "Seconds until an object that ends gracefully is deleted. 0 means at once."),
     "labelSelector": (_TEXT, "Selects by labels: `zone in (a,b),!spare`."),
     "limit": (_WHOLE, "The most objects in an answer. The next part has the token of `continue`."),
     "propagationPolicy": (
         {"type": "string", "enum": ["Orphan", "Background", "Foreground"]},
-        "What becomes of the objects that an object owns.",
+        "The treatment of the objects that an object owns.",
     ),
     "resourceVersion": (_TEXT, "From which version on a watch begins, or how old a list may be."),
     "resourceVersionMatch": (
@@ -238,14 +238,14 @@ _PATCHES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Verb:
-    """What a verb of discovery is in HTTP."""
+    """The form of a verb of discovery in HTTP."""
 
     method: str
     action: str
     """As in `x-kubernetes-action`."""
 
     words: str
-    """What the names of its operations begin with."""
+    """The beginning of the names of its operations."""
 
     query: tuple[str, ...]
     codes: tuple[int, ...]
@@ -367,7 +367,7 @@ class Paths:
         else:
             content = _content(kinds, shown)
         done = {str(code): {"description": _ANSWERS[code], "content": content} for code in verb.codes}
-        return {**done, "default": {"description": "What went wrong.", "content": _content((_JSON,), failure)}}
+        return {**done, "default": {"description": "The failure.", "content": _content((_JSON,), failure)}}
 
 
 _WORDS: Final = {

@@ -20,13 +20,13 @@ _Encode = Callable[[Any], bytes]
 """Encodes a value: as the bytes of a message, or (in tables) as whole fields."""
 
 
-def document(said: Mapping[str, Any]) -> bytes:
+def document(node: Mapping[str, Any]) -> bytes:
     """Return a document of OpenAPI 2.0 as protobuf.
 
     Args:
-        said: the document. It has what `documents.py` writes; other parts of OpenAPI are not known here.
+        node: the document. It has what `documents.py` writes; other parts of OpenAPI are not known here.
     """
-    return _message(said, _DOCUMENT, 16)
+    return _message(node, _DOCUMENT, 16)
 
 
 def _one(number: int, encode: _Encode) -> _Encode:
@@ -63,10 +63,10 @@ def _named(name: str, value: bytes) -> bytes:
     return wire.field(1, BYTES, name.encode()) + wire.field(2, BYTES, value)
 
 
-def _message(said: Mapping[str, Any], table: Mapping[str, _Encode], extensions: int) -> bytes:
+def _message(node: Mapping[str, Any], table: Mapping[str, _Encode], extensions: int) -> bytes:
     """Return a message with the fields of a table, and its extensions in the field of that number, the last one."""
-    parts = [encode(said[name]) for name, encode in table.items() if name in said]
-    more = _entries(extensions, _any)({name: value for name, value in said.items() if name.startswith("x-")})
+    parts = [encode(node[name]) for name, encode in table.items() if name in node]
+    more = _entries(extensions, _any)({name: value for name, value in node.items() if name.startswith("x-")})
     return b"".join((*parts, more))
 
 
@@ -74,13 +74,13 @@ def _texts(value: str | Iterable[str]) -> bytes:
     return _each(1, _text)([value] if isinstance(value, str) else value)
 
 
-def _schema(said: Mapping[str, Any]) -> bytes:
-    return _message(said, _SCHEMA, 31)
+def _schema(node: Mapping[str, Any]) -> bytes:
+    return _message(node, _SCHEMA, 31)
 
 
-def _schema_item(said: Mapping[str, Any]) -> bytes:
+def _schema_item(node: Mapping[str, Any]) -> bytes:
     """Return one of the messages that contain a schema or something else."""
-    return wire.field(1, BYTES, _schema(said))
+    return wire.field(1, BYTES, _schema(node))
 
 
 _SCHEMA: Final[Mapping[str, _Encode]] = {
@@ -128,22 +128,22 @@ _PATH_PARAMETER: Final[Mapping[str, _Encode]] = {
 }
 
 
-def _parameter(said: Mapping[str, Any]) -> bytes:
-    """Return a parameter, in the messages that tell parameters of different places apart."""
-    if said["in"] == "body":
-        one = wire.field(1, BYTES, _message(said, _BODY_PARAMETER, 6))
-    elif said["in"] == "query":
-        one = wire.field(2, BYTES, wire.field(3, BYTES, _message(said, _QUERY_PARAMETER, 23)))
+def _parameter(node: Mapping[str, Any]) -> bytes:
+    """Return a parameter, in the messages that distinguish parameters of different places."""
+    if node["in"] == "body":
+        one = wire.field(1, BYTES, _message(node, _BODY_PARAMETER, 6))
+    elif node["in"] == "query":
+        one = wire.field(2, BYTES, wire.field(3, BYTES, _message(node, _QUERY_PARAMETER, 23)))
     else:
-        one = wire.field(2, BYTES, wire.field(4, BYTES, _message(said, _PATH_PARAMETER, 22)))
+        one = wire.field(2, BYTES, wire.field(4, BYTES, _message(node, _PATH_PARAMETER, 22)))
     return wire.field(1, BYTES, one)
 
 
 _RESPONSE: Final[Mapping[str, _Encode]] = {"description": _one(1, _text), "schema": _one(2, _schema_item)}
 
 
-def _response(said: Mapping[str, Any]) -> bytes:
-    return wire.field(1, BYTES, _message(said, _RESPONSE, 5))
+def _response(node: Mapping[str, Any]) -> bytes:
+    return wire.field(1, BYTES, _message(node, _RESPONSE, 5))
 
 
 _OPERATION: Final[Mapping[str, _Encode]] = {
@@ -158,8 +158,8 @@ _OPERATION: Final[Mapping[str, _Encode]] = {
 }
 
 
-def _operation(said: Mapping[str, Any]) -> bytes:
-    return _message(said, _OPERATION, 13)
+def _operation(node: Mapping[str, Any]) -> bytes:
+    return _message(node, _OPERATION, 13)
 
 
 _PATH: Final[Mapping[str, _Encode]] = {
@@ -175,7 +175,7 @@ _PATH: Final[Mapping[str, _Encode]] = {
 _INFO: Final[Mapping[str, _Encode]] = {"title": _one(1, _text), "version": _one(2, _text)}
 _DOCUMENT: Final[Mapping[str, _Encode]] = {
     "swagger": _one(1, _text),
-    "info": _one(2, lambda said: _message(said, _INFO, 7)),
+    "info": _one(2, lambda node: _message(node, _INFO, 7)),
     "paths": _one(8, _entries(2, lambda one: _message(one, _PATH, 10))),
     "definitions": _one(9, _entries(1, _schema)),
 }

@@ -1,4 +1,4 @@
-"""What a document may be, so that it can be written as JSON and be walked through."""
+"""Limits of a document, so that it can be written as JSON and be walked through."""
 
 from __future__ import annotations
 

@@ -146,11 +146,11 @@ _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def _measure(document: Any, *, is_checked: bool) -> None:
-    """Refuse what is too deep, or is too large once its aliases are written out, and what JSON cannot say.
+    """Refuse what is too deep, or is too large once its aliases are written out, and what JSON cannot express.
 
     Args:
         document: what was parsed.
-        is_checked: whether JSON can say every text and number in it.
+        is_checked: whether JSON can express every text and number in it.
 
     Raises:
         ParseError: with the reason.

@@ -1,6 +1,6 @@
 """The structure of each served kind at each of its versions, also of kinds that have only a model.
 
-Files of data are read when one of their kinds is asked for, and a definition is built when it is used.
+Files of data are read when one of their kinds is needed, and a definition is built when it is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from moorage_schemas.resources.meta import Resource
 from moorage_schemas.topics import TOPICS
 
 _OWN: Final = "io.moorage."
-"""What the names of the definitions of Moorage's own kinds begin with."""
+"""The beginning of the names of the definitions of Moorage's own kinds."""
 
 _META_GROUP: Final = "meta.k8s.io"
 _CLUSTERS: Final = "cluster.karmada.io"

@@ -41,7 +41,7 @@ class Decoded:
     `fieldValidation=Strict` they are refused (`strict_message`), with `Warn` each is a warning."""
 
     violations: tuple[FieldError, ...] = ()
-    """What the definition of a custom resource does not allow. An API server answers 422 with these causes."""
+    """Errors by the definition of a custom resource. An API server answers 422 with these causes."""
 
 
 def decode(
@@ -55,7 +55,7 @@ def decode(
         kind: the kind.
         body: the text.
         is_yaml: whether it is YAML.
-        subresource: see `decode_document`.
+        subresource: as in `decode_document`.
 
     Raises:
         DecodeError: the text has no document, or one that is not of the kind.
@@ -206,7 +206,7 @@ class Pruned:
             return [self._value(items, one, f"{path}[{at}]") for at, one in enumerate(value)]
         if schema.form is Form.MAP and schema.items is not None:
             return {key: self._value(schema.items, one, f"{path}.{key}") for key, one in value.items()}
-        # An object where the definition has something else is validated as well, and has no field that it knows.
+        # An object where the definition has something else is validated as well, and has no known field.
         return self.struct(schema if schema.form is Form.STRUCT else _NOTHING, value, path)
 
 

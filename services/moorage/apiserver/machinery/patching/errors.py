@@ -1,4 +1,4 @@
-"""What is wrong with a patch, in the form of the API's `Status`."""
+"""Errors of a patch, in the form of the API's `Status`."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A set is a tree of dictionaries. Its keys are the elements of paths: `f:replicas` is a field, `k:{"name":"a"}` the
 element of a list with these keys, `v:"a"` a scalar in a list, `i:0` an index. An element without anything below it
-belongs to the set. One with something below it belongs to it only if it has the key `.`, too. No set is changed after
+belongs to the set. One with something below it belongs to it only if it also has the key `.`. No set is changed after
 it has been made, so sets share their parts.
 """
 

@@ -78,7 +78,7 @@ class _Fresh:
 
 def _done(document: Any, operation: Mapping[str, Any]) -> Any:
     if operation["op"] == "test":
-        # The library's comparison is RFC 6902's, too, but the absence of a field is null to Kubernetes.
+        # The library's comparison is RFC 6902's as well, but the absence of a field is null to Kubernetes.
         path = operation["path"]
         found = None if _is_missing_field(document, path) else _found(document, path)
         if not same(found, operation.get("value")):

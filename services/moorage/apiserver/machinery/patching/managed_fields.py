@@ -32,7 +32,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class ManagedEntry:
-    """What one manager has set by one kind of request."""
+    """The fields that one manager has set by one kind of request."""
 
     manager: str
     operation: str
@@ -60,7 +60,7 @@ class ManagedEntry:
 
     @property
     def identifier(self) -> str:
-        """What Kubernetes sorts conflicts by."""
+        """The key by which Kubernetes sorts conflicts."""
         named = {
             "manager": self.manager,
             "operation": self.operation,

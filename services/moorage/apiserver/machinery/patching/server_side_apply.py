@@ -2,8 +2,8 @@
 
 Each manager owns the fields that it has set. An **apply** merges a configuration into the live object. The manager owns
 what the configuration declares. If it changes a field of another manager, that is a conflict, unless it is forced. What
-it declared before and no longer does is removed, unless another manager owns it, too. An **update** is every other
-write. Its manager owns what it changes, and no other manager does any more.
+it declared before and no longer does is removed, unless another manager owns it as well. An **update** is every other
+write. Its manager owns what it changes, and all other managers lose it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BEFORE: Final = "before-first-apply"
 
 _UNKNOWN: Final = "unknown"
 _REMOVED: Final[list[Any]] = [{}]
-"""`managedFields` that remove all managers. An empty list does it, too."""
+"""`managedFields` that remove all managers. An empty list does it as well."""
 
 _CURRENT: Final = "FieldManagerConflict"
 _LONGEST_ANNOTATIONS: Final = 256 << 10  # bytes of the names and values of all annotations together
@@ -122,9 +122,9 @@ class FieldManagement:
             reset: the fields that such requests cannot set: `reset_fields`.
             is_custom: whether it is a custom resource. A new one is compared with nothing, one of the other kinds with
                 its type as it is when it is empty.
-            as_declared: an object without what the server adds to fields that clients set. Nobody owns that, and it is
-                no change.
-            as_shown: such an object with what the server has added to the live one, which is given, too.
+            as_declared: an object without what the server adds to fields that clients set. No manager owns that, and
+                it is no change.
+            as_shown: such an object with what the server has added to the live one, which is given as well.
             with_defaults: an object with the values of the fields that it leaves out. Who creates or replaces it owns
                 them, although they are not stored.
         """
@@ -200,7 +200,7 @@ class FieldManagement:
             entries = self._recorded({}, self._empty, before, _BEFORE, time)
         after, then, refused = self._merged(before, config, entries, manager or _UNKNOWN, time, force=force)
         if refused and manager == _KUBECTL:
-            # What a client-side apply declared, and no manager has changed since, is kubectl's own.
+            # Fields that a client-side apply declared, and no manager has changed since, are kubectl's own.
             mine = self._applied_before(before)
             refused = [(entry, path) for entry, path in refused if not sets.has(mine, path)]
             if not refused:

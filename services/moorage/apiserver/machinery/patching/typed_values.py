@@ -321,7 +321,7 @@ _Three = tuple[FieldSet | None, FieldSet | None, FieldSet | None]
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a change does. No field is in more than one of the sets."""
+    """The effect of a change. No field is in more than one of the sets."""
 
     removed: FieldSet
     modified: FieldSet

@@ -3,7 +3,7 @@
 An object is a prefix of four bytes (`k8s` and a zero), then a message (`runtime.Unknown`) with its `apiVersion` and
 `kind`, and the object itself as bytes. What it contains follows from the schema of its kind.
 
-A message does not tell a field that is absent from one with the zero value where upstream's type does not either. What
+A message does not distinguish an absent field from one with the zero value where upstream's type does not either. What
 JSON shows then is what upstream's type would show.
 """
 

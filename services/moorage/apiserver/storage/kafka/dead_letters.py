@@ -38,7 +38,7 @@ _SECONDS: Final = 10.0
 
 
 class KafkaDeadLetters:
-    """The letters of a fleet. See `DeadLetters`."""
+    """The letters of a fleet in Kafka (`DeadLetters`)."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

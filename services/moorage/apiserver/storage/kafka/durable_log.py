@@ -54,7 +54,7 @@ class KafkaLog:
         """Whether the last term has ended with an error."""
 
         self.leader: Final = GatewayLeader(instance=uuid.uuid4().hex, address=address)
-        """Says who this gateway is."""
+        """The identity of this gateway."""
 
         store.led = self._note_leader
 
@@ -204,7 +204,7 @@ class KafkaLog:
 
 
 async def _run(term: Term, leadership: Leadership, during: Beginning) -> None:
-    """Run a term until it ends with an error, or until this gateway is not chosen any more."""
+    """Run a term until it ends with an error, or until this gateway is no longer chosen."""
     work = asyncio.create_task(term.run(during), name="gateway-term")
     lost = asyncio.create_task(leadership.until(chosen=False), name="gateway-not-chosen")
     try:

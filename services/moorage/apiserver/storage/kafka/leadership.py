@@ -1,7 +1,7 @@
 """Which of the gateways leads: one member of a Kafka consumer group.
 
 The group divides a single partition, and who is assigned it leads. A gateway that leads keeps it when others come and
-go. When it is gone, the group assigns the partition to another one after its session has ended, or at once if it has
+go. When it stops, the group assigns the partition to another one after its session has ended, or at once if it has
 left the group. The group only chooses: that no two gateways write at a time is ensured by the transactional id.
 """
 

@@ -48,7 +48,7 @@ _CONNECT: Final = 3.0
 
 
 class KafkaReportOutcomes:
-    """Follows reports of a fleet. See `ReportOutcomes`."""
+    """Follows reports of a fleet in Kafka (`ReportOutcomes`)."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -135,7 +135,7 @@ class _KafkaFollowing:
                 await self._read(offsets)
             for index, (number, offset) in enumerate(zip(self._numbers, offsets, strict=True)):
                 if index not in self._found and committed.get(number, 0) > offset:
-                    # What condition-ingest has written about it would have been read by now.
+                    # A record of condition-ingest about it would have been read by now.
                     self._found[index] = Unrecorded(self._latest.get(self._condition(index)))
 
     async def _read(self, offsets: Sequence[int]) -> None:

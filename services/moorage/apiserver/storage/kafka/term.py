@@ -64,7 +64,7 @@ _QUIET_KEY: Final = b"quiet"  # of a record that is aborted
 _FENCING: Final = (ProducerFenced, InvalidProducerEpoch)
 
 Beginning = Callable[[], AbstractAsyncContextManager[None]]
-"""What runs while this gateway leads."""
+"""Makes the context in which this gateway leads."""
 
 
 class TermEnded(Exception):  # noqa: N818 - a request inside the gateway, not an error
@@ -317,7 +317,7 @@ class Term:
         return found
 
     async def _failure(self, error: Exception) -> tuple[StatusError, TermEnded]:
-        """Return what is said of a transaction that has failed, and what ends the term."""
+        """Return the error of a transaction that has failed, and what ends the term."""
         failure = self._outcome(error)
         if isinstance(error, _FENCING):
             if await self._taken():
@@ -399,7 +399,7 @@ class Term:
         return ends
 
     async def _read_back(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Wait until everybody can read what was written."""
+        """Wait until all clients can read what was written."""
         await self._store.reached(ends.get(self._objects, 0))
         await self._sources.passed(ends)
 
@@ -444,7 +444,7 @@ async def end_open_transactions(
 
     Args:
         settings: Kafka's addresses.
-        producer: the leader's. It has started, so all transactions of its id are over, and it is in none.
+        producer: the leader's. It has started, so all transactions of its id have ended, and it is in none.
         partitions: those that the leader writes.
         metrics: what is found is counted here.
 
