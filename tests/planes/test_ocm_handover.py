@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 import pytest
@@ -12,7 +13,7 @@ from tests.planes.ocm.engines import Nobody, Upstream
 from tests.planes.ocm.world import Followers, World, followed
 from tests.planes.plane import Plane, started
 from tests.support.brokers import Broker
-from tests.support.live import running
+from tests.support.live import Live, running
 
 pytestmark = pytest.mark.kafka
 
@@ -83,6 +84,7 @@ async def test_a_hub_goes_over_to_moorage_and_back(broker: Broker, tmp_path_fact
                 assert _shown(first) == before
                 second = await hub.placed()
                 # One that need not stay moves, and Moorage's taint with it.
+                await _mirrored_untainted(live, second)
                 gone = second.selected()[0]
                 await live.moorage("taint", "managedcluster", gone, "example.com/broken=:NoSelect")
                 tainted = await hub.tainted(gone, "example.com/broken")
@@ -97,6 +99,16 @@ async def test_a_hub_goes_over_to_moorage_and_back(broker: Broker, tmp_path_fact
             assert (await live.moorage("get", "managedclusters", "-o", "json")).json["items"] == []
         await _goes_on(plane, hub)
         assert [_shown(first), _shown(second)] == after
+
+
+async def _mirrored_untainted(live: Live, world: World) -> None:
+    """Return when Moorage shows that no cluster of a placement has a taint, so that it may choose any of them."""
+    async with asyncio.timeout(60):
+        while True:
+            found = (await live.moorage("get", "managedclusters", "-o", "json")).json["items"]
+            own = [one for one in found if one["metadata"]["name"].startswith(f"{world.name}-")]
+            if len(own) == 5 and not any(one["spec"].get("taints") for one in own):
+                return
 
 
 async def _goes_on(plane: Plane, hub: Hub) -> None:
