@@ -91,12 +91,12 @@ class Deviation(Enum):
 
     @property
     def title(self) -> str:
-        """What Moorage does, in one sentence."""
+        """Moorage's behaviour, in one sentence."""
         return str(_entries()[self.value]["title"])
 
     @property
     def upstream(self) -> str:
-        """What upstream's code does."""
+        """The behaviour of upstream's code."""
         return str(_entries()[self.value]["upstream"])
 
     @property

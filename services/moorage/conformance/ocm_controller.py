@@ -29,7 +29,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ControllerOutcome(Protocol):
-    """What the answer needs of a schedule. `result.Scheduled` implements it."""
+    """The part of a schedule that the answer needs. `result.Scheduled` implements it."""
 
     @property
     def status(self) -> Status:

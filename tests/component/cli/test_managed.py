@@ -286,7 +286,7 @@ def test_decisions_are_told_in_words() -> None:
     assert told_of("", event) == "placement/web (shop) selects 3 clusters  (AllDecisionsScheduled)"
     target = TargetRef(kind=TargetKind.MANAGED_CLUSTER, name="c1")
     tainted = TargetTainted(target=target, generation=1, labels={"addon": "available"})
-    assert told_of("", tainted) == "managedcluster/c1 has no taints; the system says addon=available"
+    assert told_of("", tainted) == "managedcluster/c1 has no taints; the system reports addon=available"
 
 
 def test_the_help_of_eval_names_every_operation() -> None:

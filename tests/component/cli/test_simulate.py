@@ -237,12 +237,12 @@ def test_without_kafka_or_topics_the_error_says_what_to_do(monkeypatch: pytest.M
     assert "Kafka at 127.0.0.1:1 does not answer" in err
 
     async def none(*_: Any, **__: Any) -> Snapshot:
-        raise SnapshotError("there is no topic moorage.taints.v1")
+        raise SnapshotError("no such topic: moorage.taints.v1")
 
     monkeypatch.setattr(Snapshot, "load", none)
     code, out, err = said(invoke("simulate", "--outage", "zone=a"))
     assert (code, out) == (1, "")
-    assert "there is no topic moorage.taints.v1" in err
+    assert "no such topic: moorage.taints.v1" in err
     assert "moorage topics make" in err
 
 

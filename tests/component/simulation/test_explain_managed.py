@@ -281,7 +281,7 @@ def test_what_has_changed_since_is_told() -> None:
     told = world.explained()
     assert not told.agrees, "no service has seen the taint yet"
     assert "would be selected now: b" in told.differences
-    assert "not any more: a" in told.differences
+    assert "no longer: a" in told.differences
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -1,1 +1,1 @@
-"""What the bridges to all kinds of clusters share: the loop that mirrors, reports and acts."""
+"""The shared part of all bridges: the loop that mirrors, reports and acts."""

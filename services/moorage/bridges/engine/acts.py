@@ -156,7 +156,7 @@ class ActQueue:
 
 @dataclass(slots=True)
 class _Writes:
-    """What was written last of an object."""
+    """The last write of an object."""
 
     content: Hashable
     times: int
@@ -172,7 +172,7 @@ class _Writes:
         return float(min(_FIRST_CONTENTION * 2.0 ** min(self.times - _FREE, 16), _LONGEST_CONTENTION))
 
     def has_ended(self, now: float) -> bool:
-        """Return whether nothing contradicts any more."""
+        """Return whether nothing contradicts it now."""
         return now >= self.at + max(self.pause, _FIRST_CONTENTION) * _QUIET
 
 

@@ -1,6 +1,6 @@
 """Events about objects of a cluster, as `kubectl describe` shows them: what a bridge has done, and why objects wait.
 
-As Kubernetes' own recorder of events does it, the same event is counted, and what is told too often of one object is
+As Kubernetes' own recorder of events does it, the same event is counted, and what is sent too often about one object is
 left out. So a flood of changes does not become a flood of events.
 """
 
@@ -142,7 +142,7 @@ class _Recent(Generic[Value]):
 
 @dataclass(slots=True)
 class _Allowance:
-    """How many events may still be told of an object."""
+    """The number of events that may still be sent about an object."""
 
     left: float
     at: float
@@ -191,7 +191,7 @@ class EventSender:
         await self._queue.run(self._send)
 
     def _is_allowed(self, event: JsonObject) -> bool:
-        """Return whether one more event may be told of an object. It then counts."""
+        """Return whether one more event may be sent about an object. It then counts."""
         about, now = event["involvedObject"], asyncio.get_running_loop().time()
         key = "/".join(str(about.get(part) or "") for part in ("kind", "namespace", "name", "uid"))
         known = self._allowances.get(key) or _Allowance(_AT_ONCE, now)
@@ -217,7 +217,7 @@ class EventSender:
         EVENTS.labels(outcome).inc()
 
     def _put_back(self, name: str, queued: _QueuedEvent) -> None:
-        """Let an event wait again, beside what was told of it meanwhile."""
+        """Let an event wait again, beside those that were sent meanwhile."""
         newer = self._events.get(name)
         if newer is None:
             self._events[name] = queued

@@ -7,7 +7,7 @@ from moorage_schemas.refs import HOME
 
 def advice(source: str, fleet: str) -> str:
     """Return what to do about two clusters with one name."""
-    others = "If the other one is gone for good, forget what was mirrored of it with"
+    others = "If the other one no longer exists, remove its mirrored objects with"
     if source != source_of(fleet):  # a hub or a control plane, whose name is its kind
         return f"{others} `moorage bridge leave {source.removeprefix('bridge/')} --gone`"
     name = f" --cluster {fleet}" if fleet else ""

@@ -1,4 +1,4 @@
-"""What a bridge sends to the gateway: the objects of its cluster, and condition reports."""
+"""Requests of a bridge to the gateway: the objects of its cluster, and condition reports."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which cluster a bridge reads. Two clusters under one name would forget each other's objects.
 
-A cluster is told apart by the uid of its namespace `kube-system`, as is usual. It is made with the cluster, is never
-deleted, and a backup of etcd has it, too. What is mirrored has this uid. A bridge that reads another cluster ends
+A cluster is identified by the uid of its namespace `kube-system`, as is usual. It is made with the cluster, is never
+deleted, and a backup of etcd also has it. Mirrored objects carry this uid. A bridge that reads another cluster ends
 before it writes anything, and the gateway refuses what it sends.
 """
 

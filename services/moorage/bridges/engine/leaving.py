@@ -34,7 +34,7 @@ _AT_ONCE: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What was taken back: the number of targets, and of objects that are no longer mirrored."""
+    """The outcome of leaving: the number of targets, and of objects that are no longer mirrored."""
 
     targets: int
     objects: int
@@ -44,7 +44,7 @@ class Bridged(NamedTuple):
     """Everything to take back of bridges."""
 
     plan: BridgePlan[Any]
-    """What they did."""
+    """Their effects."""
 
     clean: Callable[[KubeClient, JsonObject], Awaitable[bool]]
     """Takes back what was written to a target. Returns whether it had something of a bridge."""

@@ -99,7 +99,7 @@ class FleetGate:
 
 
 class BridgeOutlets(Generic[Act]):
-    """What a bridge sends and writes by.
+    """The connections of a bridge.
 
     Args:
         plan: what the bridge does.
@@ -127,7 +127,7 @@ class BridgeOutlets(Generic[Act]):
         self.objects = MirroredObjects(plan.source, tables, state.object)
         self.events = EventSender(client.beside(plan.link.access))
         self.queues = {act: ActQueue(act) for act in plan.acts}
-        """What waits to be written by each act that the bridge has."""
+        """The pending writes of each act that the bridge has."""
 
     def contention(self, act: Act, written: str, about: Callable[[str], Regarding | None]) -> Contention:
         """Return the contention of an act, which notices that another controller reverts its writes.
@@ -135,7 +135,7 @@ class BridgeOutlets(Generic[Act]):
         Args:
             act: the act.
             written: what it writes, in words.
-            about: returns the object to which it writes under a key. None if it is gone.
+            about: returns the object to which it writes under a key. None if it no longer exists.
         """
 
         def later(key: str, seconds: float) -> None:
@@ -300,8 +300,8 @@ class BridgeLoop(ABC, Generic[Act, State]):
     def begin(self) -> None:
         """Begin, or begin anew when this process leads: another one may have sent and written something else meanwhile.
 
-        Targets stay silent that a bridge has said to be, until they show a sign of life. Otherwise each restart of the
-        bridge would make them ready for a grace period.
+        Targets that were reported as silent stay so until they show a sign of life. Otherwise each restart would make
+        them ready for a grace period.
         """
         self.mirror.forget()
         self.reports.forget_all()
@@ -337,7 +337,7 @@ class BridgeLoop(ABC, Generic[Act, State]):
         """Note that something has changed of what is placed on targets, or is known of it. It may be gone."""
 
     def compare_everything(self) -> None:
-        """Compare all that was seen with all that the topics say."""
+        """Compare all that was seen with the content of the topics."""
         present = self._state.keys
         due = sorted(filter(self._is_due, present), key=self._rank)
         self.mirror.mark(*self._objects.gone(self._plan.mirrored, present), *due)

@@ -39,7 +39,7 @@ State = TypeVar("State", bound=SeenState[Any])
 
 
 class BridgeMember(TaskMember, Generic[Act, State]):
-    """A bridge to one cluster, until it is stopped. See `Member`.
+    """A bridge to one cluster, until it is stopped.
 
     Args:
         settings: the address of Kafka, with the fleet's actual number of partitions.
@@ -85,7 +85,7 @@ class BridgeMember(TaskMember, Generic[Act, State]):
 
     @property
     def ready(self) -> bool:
-        """Whether it knows the cluster and the topics."""
+        """Whether it has read the cluster and the topics."""
         return bool(self._loops) and self._reader.sound
 
     @property
@@ -100,7 +100,7 @@ class BridgeMember(TaskMember, Generic[Act, State]):
 
     @property
     def lacks(self) -> str:
-        """What is missing while it is not idle."""
+        """The reason why it is not idle."""
         return "has not read the topics"
 
     @property
@@ -195,7 +195,7 @@ class BridgeMember(TaskMember, Generic[Act, State]):
         )
 
     def _state_of(self) -> dict[str, Any]:
-        """Return what a report and the log say of the bridge."""
+        """Return the fields of the bridge for a report and the log."""
         return {
             "acts": sorted(self._plan.acts),
             "leading": any(one.leadership.may_act for one in self._loops),

@@ -34,14 +34,14 @@ def is_target(key: str) -> bool:
 
 
 class MirroredState(NamedTuple):
-    """What was last sent of an object."""
+    """The last content that was sent of an object."""
 
     uid: str
     digest: bytes
 
 
 class MirroredObjects:
-    """Which objects are mirrored, as far as this process knows: what it has sent, and the content of the topics.
+    """Which objects are mirrored, by the records of this process: its requests, and the content of the topics.
 
     Args:
         source: of the bridge.
@@ -55,7 +55,7 @@ class MirroredObjects:
         self.present = present
         self._sent: dict[str, MirroredState] = {}
         self._sent_before: dict[str, MirroredState] = {}
-        """What `_sent` was when the topics were last gone by."""
+        """The content of `_sent` at the last comparison with the topics."""
 
     def known(self, key: str) -> MirroredState | None:
         """Return what is mirrored of an object. None if it is not."""
@@ -72,7 +72,7 @@ class MirroredObjects:
         return known is not None and known.uid == uid
 
     def state(self, key: str) -> MirroredState | None:
-        """Return what would be sent of an object now. None if it is gone."""
+        """Return the content to send of an object now. None if it no longer exists."""
         found = self.present(key)
         return _state_of(found) if found is not None else None
 
@@ -82,7 +82,7 @@ class MirroredObjects:
         return state == (MirroredState(record.uid, record.digest) if record is not None else None)
 
     def note(self, key: str, state: MirroredState | None) -> None:
-        """Note that an object was sent. None if it is gone."""
+        """Note that an object was sent. None if it no longer exists."""
         if state is None:
             self._sent.pop(key, None)
         else:

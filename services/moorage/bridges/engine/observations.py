@@ -1,4 +1,4 @@
-"""What a bridge reports of its cluster: the conditions of its targets, and how the work on them is."""
+"""Reports of a bridge on its cluster: the conditions of its targets, and how the work on them is."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HealthTables = TypeVar("HealthTables", bound=WorkTables[Any, Any])
 
 
 class ReportKey(NamedTuple):
-    """What a report is about."""
+    """The subject of a report."""
 
     about: str
     """A word for targets, the same of all. Otherwise it depends on the kind of the cluster."""
@@ -60,16 +60,16 @@ class TargetObservations(ABC, Generic[State, Tables]):
 
     kind: ClassVar[TargetKind]
     about: ClassVar[str] = "cluster"
-    """What the keys of reports on targets begin with."""
+    """The prefix of the keys of reports on targets."""
 
     ready: ClassVar[str]
-    """The type of the condition that says whether a target is silent."""
+    """The type of the condition that states whether a target is silent."""
 
     judged: ClassVar[tuple[str, ...]]
     """The types of the conditions that become Unknown when a target is silent."""
 
     silent: ClassVar[SeenCondition]
-    """What they are then."""
+    """Their status in that case."""
 
     source: str
     state: State

@@ -1,4 +1,4 @@
-"""What a bridge is to do: how its cluster is reached, what is read there, and what is written."""
+"""The plan of a bridge: the access to its cluster, the objects to read, and the acts."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BridgePlan(Generic[Act]):
-    """What a bridge does.
+    """The work of a bridge.
 
     Attributes:
         link: how its cluster and the gateway are reached.

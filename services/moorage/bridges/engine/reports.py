@@ -30,7 +30,7 @@ _TICK: Final = timedelta(microseconds=1)
 
 
 class Report(NamedTuple):
-    """What is to be reported of one condition."""
+    """A report of one condition, to send."""
 
     target: TargetRef
     type: str
@@ -50,7 +50,7 @@ class Reports(BatchSender):
         gateway: takes the reports.
         clock: the source of the time.
         present: returns what is to be reported under a key now. None for nothing.
-        is_known: returns whether the topics have a report. It is asked for what this process has not sent.
+        is_known: returns whether the topics have a report. It is called for what this process has not sent.
         is_urgent: returns whether a report goes before others. Those on targets do: all of their workloads may have to
             leave.
     """
@@ -84,7 +84,7 @@ class Reports(BatchSender):
         self._sent.clear()
 
     def forget_ended(self) -> None:
-        """Forget what is not to be reported any more, such as how work was on a node that it has left."""
+        """Forget reports that are no longer needed, such as how work was on a node that it has left."""
         for key in [one for one in self._sent if self._present(one) is None]:
             self.forget(key)
 

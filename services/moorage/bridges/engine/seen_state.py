@@ -1,4 +1,4 @@
-"""What a bridge has seen of its cluster: each object as it is mirrored, and the targets that it acts on."""
+"""The state of a cluster as its bridge has seen it: each object as it is mirrored, and the targets that it acts on."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class SeenState(ABC, Generic[Target]):
 
     @abstractmethod
     def drop(self, kind: str, key: str) -> None:
-        """Note that an object is gone."""
+        """Note that an object was deleted."""
 
 
 class StateSink(Sink):
@@ -125,7 +125,7 @@ def reduced_object(
     Args:
         found: the object.
         body: what is mirrored of it beside its metadata.
-        dropped: the annotations that are left out. Long ones are, too.
+        dropped: the annotations that are left out. Long ones also are.
         also: fields of its metadata that are kept beside the usual ones.
     """
     metadata = found.get("metadata") or {}

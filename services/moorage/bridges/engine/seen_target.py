@@ -23,7 +23,7 @@ Identity = tuple[str, str]
 
 
 def identity_of(taint: Mapping[str, Any]) -> Identity:
-    """Return what tells a taint of a node from its others."""
+    """Return the identity of a taint among those of its node."""
     return str(taint.get("key") or ""), str(taint.get("effect") or "")
 
 
@@ -76,7 +76,7 @@ def managed_taints(node: Mapping[str, Any]) -> frozenset[Identity]:
 
 
 def foreign_taints(node: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the taints that are somebody's wish: those of others that do not follow from the node's state.
+    """Return the taints that a user wants: those of others that do not follow from the node's state.
 
     What follows from it comes from conditions, which are mirrored. If Kubernetes' own controller sets such a taint,
     too, that is its decision and not a person's.

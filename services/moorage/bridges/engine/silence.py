@@ -97,7 +97,7 @@ class Leases:
         self._renewals = {target: replace(known, seen_at=now) for target, known in self._renewals.items()}
 
     def due(self, now: float) -> list[str]:
-        """Return the targets whose grace period is over and that are not known as silent. They are not noted yet.
+        """Return the targets whose grace period has ended and that are not noted as silent. They are not noted yet.
 
         Args:
             now: the time of this process, in seconds.

@@ -1,4 +1,4 @@
-"""The taints of a target as a bridge writes them: one list, which others write, too."""
+"""The taints of a target as a bridge writes them: one list, which others also write."""
 
 from __future__ import annotations
 

@@ -58,17 +58,17 @@ class MirroredRecord(NamedTuple):
     uid: str
     source: str
     digest: bytes
-    """See `digest_of`."""
+    """The value of `digest_of`."""
 
     cluster_uid: str
-    """Of the cluster that it is in. Empty if it was not said."""
+    """Of its cluster. Empty if it was not stated."""
 
     wished: frozenset[tuple[str, str]]
     """The taints that are requested at the gateway, by key and effect. Those of the cluster are not among them."""
 
 
 class Health(NamedTuple):
-    """What was last reported of a workload."""
+    """The last report of a workload."""
 
     uid: str
     generation: int
@@ -214,7 +214,7 @@ class Bound(NamedTuple):
 
 
 class WorkTables(TargetTables, Generic[Decision, Eviction]):
-    """Tables that also contain the decisions on the workloads on the targets, and their health. See `TargetTables`."""
+    """Tables that also contain the decisions on the workloads on the targets, and their health."""
 
     def __init__(self, kind: str, cluster: str, touched: Touched) -> None:
         super().__init__(kind, cluster, touched)
@@ -282,7 +282,7 @@ class WorkTables(TargetTables, Generic[Decision, Eviction]):
         self._touched(ResourceKey.parse(workload).kind, workload)
 
     def is_health_said(self, report: Report) -> bool:
-        """Return whether the health of a workload is what a report says."""
+        """Return whether a workload has the health of a report."""
         workload = report.workload.key if report.workload is not None else ""
         known = self.health.get(workload, {}).get(report.target.key)
         return known == (report.workload_uid, report.binding_generation, report.status)

@@ -1,4 +1,4 @@
-"""What a bridge has seen of its control plane: each object as it is mirrored, and what it acts on."""
+"""The state of a control plane as its bridge has seen it: mirrored objects, and the objects that it acts on."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class SeenMember(SeenTarget):
 
     @property
     def about(self) -> Regarding:
-        """What names it in events."""
+        """Its reference in events."""
         return Regarding("cluster.karmada.io/v1alpha1", "Cluster", "", self.name, self.uid)
 
     def grace(self, seconds: float) -> float:
@@ -155,7 +155,7 @@ class SeenBinding:
         )
 
     def health(self, cluster: str) -> str:
-        """Return the health on a cluster, as its status says. Empty if it says nothing."""
+        """Return the health on a cluster by its status. Empty if it states none."""
         items = self.status.get("aggregatedStatus") or ()
         return next((str(one.get("health") or "") for one in items if one.get("clusterName") == cluster), "")
 
@@ -164,7 +164,7 @@ class SeenBinding:
         return next((one for one in self.tasks if one.get("fromCluster") == cluster), None)
 
     def has_left(self, cluster: str) -> bool:
-        """Return whether the control plane does not keep the work on a cluster any more.
+        """Return whether the control plane no longer keeps the work on a cluster.
 
         A task that purges directly only keeps a scheduler from going back.
         """
@@ -259,7 +259,7 @@ def _cluster(found: Mapping[str, Any]) -> JsonObject:
 
 
 def _binding(found: Mapping[str, Any], scheduler: str) -> JsonObject:
-    """Return a binding, which says by its scheduler's name whether Moorage places it."""
+    """Return a binding. Its scheduler's name states whether Moorage places it."""
     spec, status = dict(found.get("spec") or {}), found.get("status") or {}
     named = str(spec.get("schedulerName") or KARMADA_SCHEDULER)
     spec["schedulerName"] = SCHEDULER if named == scheduler else named

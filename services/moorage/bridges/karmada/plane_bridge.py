@@ -55,7 +55,7 @@ _HEALTH: Final = {"Healthy": "True", "Unhealthy": "False"}
 
 
 class PlaneObservations(WorkObservations[PlaneState, PlaneTables]):
-    """Reports from what was seen. See `TargetObservations`."""
+    """Reports from what was seen."""
 
     kind = TargetKind.CLUSTER
     ready = READY
@@ -135,7 +135,7 @@ LEASE_NAME: Final = "moorage-bridge-karmada"
 
 
 class PlaneAct(StrEnum):
-    """What a bridge writes to its control plane."""
+    """The acts of a bridge on its control plane."""
 
     TAINTS = "taints"
     BINDINGS = "bindings"
@@ -160,7 +160,7 @@ class PlaneOptions:
 
     @property
     def plan(self) -> BridgePlan[PlaneAct]:
-        """What the bridge does."""
+        """The plan of the bridge."""
         return BridgePlan(
             link=self.link,
             source=SOURCE,
@@ -197,7 +197,7 @@ class PlaneBridge(BridgeMember[PlaneAct, PlaneState]):
 
 
 class PlaneLoop(BridgeLoop[PlaneAct, PlaneState]):
-    """The parts of a bridge to a control plane that send and act. See `BridgeLoop`."""
+    """The parts of a bridge to a control plane that send and act."""
 
     _observations: PlaneObservations
 

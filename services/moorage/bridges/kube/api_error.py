@@ -1,4 +1,4 @@
-"""What a kube-apiserver answers when it refuses."""
+"""Errors of a kube-apiserver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ApiError(Exception):
         status: the HTTP status.
         reason: the `reason` of the `Status`, such as `AlreadyExists`. Empty if there is none.
         message: the text of the server.
-        retry_after: seconds after which the server wants to be asked again. None if it names none.
+        retry_after: seconds after which the server accepts the request again. None if it names none.
         causes: the types of the causes in the details.
     """
 

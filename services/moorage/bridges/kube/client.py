@@ -53,7 +53,7 @@ class Kubeconfig:
         """Write the content of the file into a configuration.
 
         Raises:
-            ConfigException: it is no kubeconfig, or has no such context.
+            ConfigException: it is not a kubeconfig, or has no such context.
             OSError: it cannot be read.
         """
         await load_kube_config(
@@ -211,11 +211,11 @@ class KubeClient:
         await self._api.close()
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> JsonObject:
-        """Read an object or a list. See `request`."""
+        """Read an object or a list, as `request` does."""
         return await self.request("GET", path, params=params)
 
     async def pages(self, path: str, params: Mapping[str, str] | None = None) -> AsyncIterator[JsonObject]:
-        """Yield a list part by part, with the kind and the version in each of its `items`. See `request`."""
+        """Yield a list part by part, with the kind and the version in each of its `items`."""
         wanted = {**(params or {}), "limit": _PAGE}
         while True:
             page = await self.get(path, wanted)
@@ -303,7 +303,7 @@ class KubeClient:
             raise OSError(f"{self.server}: no answer within {_TIMEOUT.total} s") from error
 
     async def watch(self, path: str, params: Mapping[str, str]) -> AsyncIterator[JsonObject]:
-        """Yield the events of a watch until the server ends it, or nothing comes any more.
+        """Yield the events of a watch until the server ends it, or until nothing arrives.
 
         The latter is no error: a kube-apiserver may send no bookmarks for minutes of a resource on which nothing
         happens. But the connection may be cut without a word, so the watch has to begin anew.

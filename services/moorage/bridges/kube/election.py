@@ -36,14 +36,14 @@ def _path(namespace: str, name: str = "") -> str:
 
 
 class _Held(NamedTuple):
-    """Who holds a Lease, and when it was renewed last, by the holder's clock."""
+    """The holder of a Lease, and the time of its last renewal, by the holder's clock."""
 
     holder: str
     renewed: str
 
 
 def _read(lease: dict[str, Any], lasts: float) -> tuple[_Held, float]:
-    """Return who holds a Lease, and for how many seconds: `lasts` if it does not say."""
+    """Return the holder of a Lease, and its seconds: `lasts` if it states none."""
     spec = lease.get("spec") or {}
     held = _Held(str(spec.get("holderIdentity") or ""), str(spec.get("renewTime") or ""))
     return held, float(spec.get("leaseDurationSeconds") or lasts)
@@ -108,7 +108,7 @@ class Election:
         self._on_change = on_change
         self._renewed_at = float("-inf")
         self._seen = _Held("", "")
-        """What was last seen."""
+        """The Lease as it was last seen."""
 
         self._seen_at = float("-inf")
         self._ends_at = float("-inf")
@@ -141,7 +141,7 @@ class Election:
     def _until_the_next(self) -> float:
         """Return seconds until the next attempt.
 
-        Who waits looks twice as often as the holder renews, so that it knows well since when the Lease has not changed,
+        Who waits looks twice as often as the holder renews, so that it can tell since when the Lease is unchanged,
         and then at the moment at which it ends.
         """
         if self.leading:

@@ -1,4 +1,4 @@
-"""What a kube-apiserver does not permit a bridge, in the words of a role: which verb of which resource.
+"""Missing permissions of a bridge, in the words of a role: which verb of which resource.
 
 Missing permissions are logged, and shown on the readiness page while they are missed. Requests are repeated, so that a
 bridge goes on by itself when its role permits them.
@@ -28,7 +28,7 @@ _OF_GROUPS: Final = 3  # apis/GROUP/VERSION
 
 @dataclass(frozen=True, slots=True)
 class ClusterPermission:
-    """What a request needs.
+    """The permission that a request needs.
 
     Attributes:
         verb: as roles name it.
@@ -73,7 +73,7 @@ class ClusterPermission:
 
 
 class MissingPermissions:
-    """What was refused of late, for want of a permission.
+    """Recent requests that were refused for want of a permission.
 
     Args:
         now: returns seconds that only grow.

@@ -1,4 +1,4 @@
-"""What a bridge has seen of its cluster: each object as it is mirrored, and of nodes and pods what it acts on."""
+"""The state of a cluster as its bridge has seen it: mirrored objects, and of nodes and pods what it acts on."""
 
 from __future__ import annotations
 

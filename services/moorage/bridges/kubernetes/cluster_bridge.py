@@ -51,7 +51,7 @@ class FailedEviction(NamedTuple):
 
 @dataclass(eq=False)
 class Observations(WorkObservations[ClusterState, DecidedTables]):
-    """Reports from what was seen. See `TargetObservations`."""
+    """Reports from what was seen."""
 
     kind = TargetKind.NODE
     about = "node"
@@ -85,10 +85,10 @@ class Observations(WorkObservations[ClusterState, DecidedTables]):
         return self._health(name) if about == _POD_REPORT else self._failure(name)
 
     def _health(self, key: str) -> Report | None:
-        """Return how a pod is that is where it is bound. One that has never been ready is not reported.
+        """Return the health of a pod that is where it is bound. One that has never been ready is not reported.
 
-        One that is being deleted, or has ended, is not healthy, whatever its kubelet has said last. While its node is
-        gone nothing is known of it.
+        One that is being deleted, or has ended, is not healthy, whatever its kubelet has reported. Without its node its
+        health is unknown.
         """
         pod = self.state.pods.get(key)
         binding = self.tables.binding_of(key, pod.uid) if pod is not None else None
@@ -124,12 +124,12 @@ class Observations(WorkObservations[ClusterState, DecidedTables]):
 
 
 _PACE: Final = 0.3
-"""Seconds between two batches of objects that are not urgent, such as pods that were bound or are gone. Each batch
+"""Seconds between two batches of objects that are not urgent, such as pods that were bound or deleted. Each batch
 costs every service a transaction that what is urgent has to wait for."""
 
 
 class BridgeAct(StrEnum):
-    """What a bridge writes to its cluster."""
+    """The acts of a bridge on its cluster."""
 
     TAINTS = "taints"
     EVICTIONS = "evictions"
@@ -159,7 +159,7 @@ class BridgeOptions:
 
     @property
     def plan(self) -> BridgePlan[BridgeAct]:
-        """What the bridge does."""
+        """The plan of the bridge."""
         return BridgePlan(
             link=self.link,
             source=source_of(self.cluster),
@@ -196,7 +196,7 @@ class KubernetesBridge(BridgeMember[BridgeAct, ClusterState]):
 
 
 class ClusterLoop(BridgeLoop[BridgeAct, ClusterState]):
-    """The parts of a bridge to a cluster that send and act. See `BridgeLoop`."""
+    """The parts of a bridge to a cluster that send and act."""
 
     _observations: Observations
 

@@ -1,4 +1,4 @@
-"""What Moorage would do otherwise than a cluster does: the present state of both, side by side."""
+"""Differences between a cluster and Moorage's decisions: the present state of both, side by side."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class ClusterDifference(NamedTuple):
     """How it is in the cluster."""
 
     moorage: str
-    """What Moorage has decided."""
+    """Moorage's decision."""
 
     why: str
 
 
 class DecidedState(NamedTuple):
-    """What Moorage has decided on a cluster, as the gateway shows it."""
+    """Moorage's decisions on a cluster, as the gateway shows them."""
 
     nodes: Sequence[JsonObject]
     evictions: Sequence[JsonObject]

@@ -31,7 +31,7 @@ class EvictionMode(StrEnum):
     """By deletion, as Kubernetes' taint eviction does. Budgets of the cluster do not hold it; Moorage's have."""
 
     API = "api"
-    """Through the eviction API, so that the budgets of the cluster are counted, too."""
+    """Through the eviction API, so that the budgets of the cluster also count."""
 
 
 @dataclass(eq=False)

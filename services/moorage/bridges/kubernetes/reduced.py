@@ -139,7 +139,7 @@ def reduced(found: Mapping[str, Any], scheduler: str = SCHEDULER) -> JsonObject:
 
 
 def _pod(found: Mapping[str, Any], scheduler: str) -> JsonObject:
-    """Return a pod, which says by its scheduler's name whether Moorage places it."""
+    """Return a pod. Its scheduler's name states whether Moorage places it."""
     status: Mapping[str, Any] = found.get("status") or {}
     # That a pod runs well is reported as a condition. Only that it has ended changes what is decided.
     phase = status.get("phase")

@@ -126,7 +126,7 @@ class DecisionActs:
         return found
 
     async def _patch(self, path: str, body: JsonObject) -> JsonObject | None:
-        """Patch a PlacementDecision. None if it no longer exists; then the watch tells it."""
+        """Patch a PlacementDecision. None if it no longer exists; then the watch reports it."""
         found = await send(self.client, "decision", path, body)
         if found is not None:
             self.state.put(DECISION, found)

@@ -1,4 +1,4 @@
-"""What a bridge has seen of its hub: each object as it is mirrored, and what it acts on."""
+"""The state of a hub as its bridge has seen it: mirrored objects, and the objects that it acts on."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class SeenCluster(SeenTarget):
 
     @property
     def about(self) -> Regarding:
-        """What names it in events."""
+        """Its reference in events."""
         return Regarding("cluster.open-cluster-management.io/v1", "ManagedCluster", "", self.name, self.uid)
 
     @property
@@ -210,7 +210,7 @@ class HubState(SeenState[SeenCluster]):
     def _foreign(self, key: str) -> JsonObject | None:
         """Return a PlacementDecision of another controller, which counts because Moorage has not decided itself.
 
-        One whose owner is gone is about to be deleted by the hub.
+        One whose owner no longer exists is about to be deleted by the hub.
         """
         if (placement := self._placements.get(key)) is None:
             return None

@@ -59,11 +59,11 @@ refuses is never known."""
 
 
 class HubContent(NamedTuple):
-    """What decisions rest on, of an object of the hub."""
+    """The part of an object of the hub that decisions rest on."""
 
     state: MirroredState
     available: str = ""
-    """The status of a cluster's condition that says whether it is available. It is reported, and not mirrored."""
+    """The status of a cluster's condition of availability. It is reported, and not mirrored."""
 
 
 class NewPlacements:
@@ -88,7 +88,7 @@ class NewPlacements:
         """The objects that each placement waits for."""
 
     def changed(self, key: str, content: HubContent | None) -> None:
-        """Note the content of an object. None if it is gone."""
+        """Note the content of an object. None if it was deleted."""
         if content == self._contents.get(key):
             return
         if content is None:
@@ -127,7 +127,7 @@ class NewPlacements:
 
 
 class HubObservations(TargetObservations[HubState, HubTables]):
-    """Reports from what was seen. See `TargetObservations`."""
+    """Reports from what was seen."""
 
     kind = TargetKind.MANAGED_CLUSTER
     ready = AVAILABLE
@@ -178,7 +178,7 @@ LEASE_NAME: Final = "moorage-bridge-ocm"
 
 
 class HubAct(StrEnum):
-    """What a bridge writes to its hub."""
+    """The acts of a bridge on its hub."""
 
     PLACEMENTS = "placements"
     """PlacementDecisions, and the status of Placements."""
@@ -202,7 +202,7 @@ class HubOptions:
 
     @property
     def plan(self) -> BridgePlan[HubAct]:
-        """What the bridge does."""
+        """The plan of the bridge."""
         return BridgePlan(
             link=self.link,
             source=SOURCE,
@@ -243,7 +243,7 @@ class HubBridge(BridgeMember[HubAct, HubState]):
 
 
 class HubLoop(BridgeLoop[HubAct, HubState]):
-    """The parts of a bridge to a hub that send and act. See `BridgeLoop`."""
+    """The parts of a bridge to a hub that send and act."""
 
     _observations: HubObservations
 
@@ -353,7 +353,7 @@ class HubLoop(BridgeLoop[HubAct, HubState]):
         self._new_placements.check(key)
 
     def _is_read(self, key: str, content: HubContent | None) -> bool:
-        """Return whether the topics have an object as it is on the hub, and know of a cluster what follows from it."""
+        """Return whether the topics have an object as it is on the hub, and what follows from a cluster."""
         kind, _, name, _ = ResourceKey.parse(key)
         is_read = self._objects.is_read(key, content.state if content is not None else None)
         return is_read and (kind != CLUSTER or self._is_known(name))

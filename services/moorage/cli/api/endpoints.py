@@ -251,7 +251,7 @@ def kafka() -> tuple[str, str]:
 
 
 def kafka_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
-    """Return the settings from the environment, with the broker that a command uses. See `load_settings`.
+    """Return the settings from the environment, with the broker that a command uses.
 
     Raises:
         UsageError: a variable or a flag has an invalid value.
@@ -262,7 +262,7 @@ def kafka_settings(flags: Mapping[str, str] | None = None, **overrides: Any) -> 
 
 
 def live_settings(flags: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings of the live services, as far as they are known, changed by flags. See `kafka_settings`."""
+    """Return the settings of the live services, as far as they are known, changed by flags."""
     return kafka_settings({**of_the_live(kafka()[0]), **(flags or {})})
 
 

@@ -252,7 +252,7 @@ def listed(
 ) -> None:
     """List the real clusters that bridges mirror, and when each bridge was last heard.
 
-    A bridge that runs is heard every half minute. `home` is the home fleet; the other names are those that
+    A bridge that runs reports every half minute. `home` is the home fleet; the other names are those that
     --fleet-cluster takes. With it, that cluster alone is listed.
     """
     from datetime import UTC, datetime  # noqa: PLC0415 - only this command needs it

@@ -189,7 +189,7 @@ class _Found:
 
 
 def _sent_again(client: Client, name: str, dry_run: str, wait: float) -> bool:
-    """Send a letter again, say what became of it, and return whether that is well."""
+    """Send a letter again, print the outcome, and return whether it was accepted."""
     called = _LETTERS.called(name)
     if dry_run == "client":
         output.line(f"{called} would be sent again (dry run)")

@@ -221,7 +221,7 @@ class Choice:
         """Return the objects.
 
         Raises:
-            UsageError: nothing, or too much, is said of them.
+            UsageError: they are missing, or contradict each other.
             CliError: a kind is not known, or a file cannot be used.
         """
         asked = named(self.words, self.files, recursive=self.recursive)

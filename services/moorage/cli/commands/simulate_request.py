@@ -167,11 +167,11 @@ class SimulationRequest:
         return said
 
     def failing(self, matching: Callable[[ZoneOutage], list[TargetRef]], said: list[str]) -> list[TargetRef]:
-        """Return the targets that fail, each outage after the other, and add to `said` which these are.
+        """Return the targets that fail, each outage after the other, and add their names to `said`.
 
         Args:
             matching: finds the targets of an outage.
-            said: what was done, in words.
+            said: the changes so far, in words.
 
         Raises:
             CliError: an outage has no targets.
@@ -308,7 +308,7 @@ class Recorder:
         return Response(_CREATED if is_new else _OK, (), json.dumps(answered).encode())
 
     def _is_same(self, request: Request, body: Any, before: Response) -> bool:
-        """Return whether an apply would change nothing, which the gateway says when it is only tried."""
+        """Return whether an apply would change nothing, by a dry run at the gateway."""
         tried = self._sends.send(replace(request, path=f"{request.path}&dryRun=All&force=true"))
         if before.is_error or tried.is_error:
             return False
@@ -324,7 +324,7 @@ class Recorder:
 
 
 def _unversioned(body: Any) -> Any:
-    """Return a change that does not say which version of the object it is about: a copy has versions of its own."""
+    """Return a change without the version of its object: a copy has versions of its own."""
     if isinstance(body, list):
         return [one for one in body if one.get("path") != "/metadata/resourceVersion"]
     metadata = {name: value for name, value in (body.get("metadata") or {}).items() if name != "resourceVersion"}
@@ -367,7 +367,7 @@ def ask(server: Server, request: SimulationRequest, span: timedelta, simulation_
 
 
 def _failing(client: Client, request: SimulationRequest, said: list[str]) -> list[TargetRef]:
-    """Return the targets that fail, and in `said` which these are."""
+    """Return the targets that fail, and add their names to `said`."""
     if not request.outage:
         return []
     declared = {

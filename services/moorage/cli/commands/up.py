@@ -150,7 +150,7 @@ async def _up(
 
 
 def _running(stack: Stack, settings: Settings, kafka: SecureKafka | None) -> runfile.Running:
-    """Return what other commands need to know about this process."""
+    """Return what other commands need from this process."""
     return runfile.Running(
         pid=os.getpid(),
         server=stack.server,

@@ -1,7 +1,7 @@
 """The AsyncAPI 3.0 document, generated from the topic table and the services' classes.
 
 FastStream can generate such a document from its subscribers and publishers. It is not used here: it makes a channel for
-each handler instead of one for each topic, it does not know record keys, topic settings and the CloudEvents headers,
+each handler instead of one for each topic, it does not support record keys, topic settings and the CloudEvents headers,
 and the services do not use FastStream for their records.
 """
 

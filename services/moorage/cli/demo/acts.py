@@ -91,7 +91,7 @@ class Outage:
             Claim(
                 "none of them got a NoExecute taint, and nothing had to leave", not self.struck, "; ".join(self.struck)
             ),
-            Claim("they are ready again, and nothing waits any more", self.over, "the zone did not become Normal"),
+            Claim("they are ready again, and nothing is waiting", self.over, "the zone did not become Normal"),
         ]
 
 

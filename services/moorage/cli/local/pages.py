@@ -26,7 +26,7 @@ _REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 def with_pages(app: ASGIApp, api: ServedApi) -> ASGIApp:
-    """Return the console before an API. See `Front`."""
+    """Return the console before an API."""
     return Console(app, host_of(app, api))
 
 
@@ -86,7 +86,7 @@ class _AsConsole:
 
 
 def _described(kind: str, found: host.Document, related: host.RelatedReader, now: datetime) -> Iterator[Section]:
-    """Describe an object. See `Describe`."""
+    """Describe an object."""
     definition = kinds.named(kind)
     if definition is not None:
         yield from definition.describe(found, related, now)

@@ -86,7 +86,7 @@ async def end(process: Process, grace: float, late: Callable[[], None] = lambda:
 
 
 async def launch(arguments: Sequence[str], environment: Mapping[str, str], output: IO[bytes] | None) -> Process:
-    """Start `moorage` with this interpreter. See `Launch`."""
+    """Start `moorage` with this interpreter."""
     return await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "moorage.cli", *arguments),

@@ -22,7 +22,7 @@ def parse_duration(text: str, option: str = "") -> timedelta:
         option: of the command line, which an error names.
 
     Raises:
-        UsageError: it is none of these, or longer than any time that can be told.
+        UsageError: it is none of these, or longer than any time that can be represented.
     """
     where = f"{option}: " if option else ""
     seconds = seconds_of(text.strip(), bare=True)

@@ -51,7 +51,7 @@ class _Clock:
 
 
 class _Store(Store):
-    """Builds an object when it is asked for, because most objects of a large fleet never are.
+    """Builds an object when it is first used, because most objects of a large fleet never are.
 
     It has the objects of the home fleet, which are those that a simulation can change.
     """

@@ -108,7 +108,7 @@ class Record:
 
     @property
     def content(self) -> tuple[str, int, bytes | None, bytes | None, str]:
-        """What must be the same in a replay: place, key, value and id, but not the time of writing."""
+        """The part that must be the same in a replay: place, key, value and id, but not the time of writing."""
         return (self.topic.short, self.partition, self.key, self.value, self.meta.id)
 
 

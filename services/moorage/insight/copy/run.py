@@ -83,7 +83,7 @@ class Course:
     """Whether nothing is waiting for time to pass, apart from what never expires in a copy."""
 
     said: tuple[str, ...] = ()
-    """What the change has done, in words."""
+    """The effect of the change, in words."""
 
     def written(self, topic: Topic) -> list[Record]:
         """Return the records that were written to a topic."""

@@ -1,12 +1,12 @@
 """A copy of what is in the topics at one moment. Reading it changes nothing in Kafka.
 
 The last record of each key is kept, with its offset and attributes. Records that a service has not processed yet are
-kept, too, because they are still to be processed in the copy. So memory grows with the number of keys and of waiting
+also kept, because they are still to be processed in the copy. So memory grows with the number of keys and of waiting
 records, not with the length of the log.
 
 The copy is as consistent as the state after a restart. Committed offsets are read first, then the ends of all
 partitions, below which no transaction is open, and then the records up to those ends. Records that were written in
-between count as not processed, unless a state record says that it rests on them (`moorage-sources`).
+between count as not processed, unless a state record names them (`moorage-sources`).
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class _Loading:
         found = await partitions_of(self._settings, self._topics)
         missing = sorted(name for name in self._topics if not found.get(name))
         if missing:
-            raise SnapshotError(f"there is no topic {missing[0]}")
+            raise SnapshotError(f"no such topic: {missing[0]}")
         if len(set(found.values())) > 1:
             raise SnapshotError(f"the topics have different numbers of partitions: {found}")
         committed = {}

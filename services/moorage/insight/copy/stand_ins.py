@@ -3,10 +3,10 @@
 Probes repeat their reports every few seconds, add-ons renew their leases, and scores are renewed. None of this happens
 in the copy, so within minutes of its time everything would expire and become Unknown. Therefore:
 
-- A heartbeat timer with a deadline after the time of the copy never fires in it: its source is heard forever. A timer
+- A heartbeat timer with a deadline after the time of the copy never fires in it: its source never falls silent. A timer
   with an earlier deadline fires, because its source was already silent. A source that is first watched in the copy is
-  heard forever, too.
-- Evictions that are over stay. Their removal follows from their age alone, and decides nothing.
+  also treated so.
+- Ended evictions stay. Their removal follows from their age alone, and decides nothing.
 - A lease that is valid when the copy is taken never expires, and a valid score stays valid.
 
 Only a change makes a source silent: an outage reports at once what silence leads to after its grace period.
@@ -67,7 +67,7 @@ class StillTimer(TimerService):
 
 
 class StillEviction(Eviction):
-    """An eviction service that removes no eviction that is over."""
+    """An eviction service that removes no ended eviction."""
 
     def next_removal(self, state: EvictionPartition) -> datetime | None:  # noqa: ARG002 - it is the same for all states
         """Return None: nothing is removed."""
@@ -135,7 +135,7 @@ class Pods:
 class Sweep(Service[Pods]):
     """Does the same as `gateway.controllers.pod_gc`, without HTTP and locks.
 
-    It deletes mirrored pods, too, as their clusters would.
+    It also deletes mirrored pods, as their clusters would.
 
     A bare pod is its own owner, so the record of its placement and that of its resource are in the same partition.
     """

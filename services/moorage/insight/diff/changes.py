@@ -126,7 +126,7 @@ def condition(stack: MemoryStack, target: TargetRef, name: str, status: Conditio
 
 
 def main_condition(kind: TargetKind) -> str:
-    """Return the type of the condition that says whether a target can be used."""
+    """Return the type of the condition that states whether a target can be used."""
     return AVAILABLE if kind is TargetKind.MANAGED_CLUSTER else READY
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a simulation over HTTP: requests of the API that change something, and targets that fail.
+"""Requests for simulations over HTTP: requests of the API that change something, and targets that fail.
 
 The same requests make the change in the live fleet. So what is simulated is what is done.
 """
@@ -55,14 +55,14 @@ class SimulatedWrite(_Asked):
 
 
 class SimulationQuestion(_Asked):
-    """What is to be simulated."""
+    """The changes to simulate."""
 
     writes: tuple[SimulatedWrite, ...] = Field(default=(), max_length=MOST_WRITES)
     failing: tuple[str, ...] = Field(default=(), max_length=MOST_TARGETS)
     """Targets that fail, as `Node/n1`."""
 
     status: ConditionStatus = ConditionStatus.UNKNOWN
-    """How they fail: `Unknown`, as if nothing was heard of them, or `False`."""
+    """How they fail: `Unknown`, as if their reports stopped, or `False`."""
 
     seconds: float = Field(default=3_600.0, gt=0, le=LONGEST_SECONDS)
     """How much time passes in the copy."""

@@ -103,7 +103,7 @@ class _Binding:
         elif policy is None:
             told.agrees, told.notes = (
                 False,
-                (f"no policy selects {self.owner} any more, so its bindings are about to end",),
+                (f"no policy selects {self.owner} now, so its bindings are about to end",),
             )
         else:
             self._judge(told, resource, policy)

@@ -1,7 +1,7 @@
 """The events behind a decision: from each record back to the one that caused it, as far as records still exist.
 
 Every record names its cause (`causationid`) and the first event of its chain (`correlationid`). Compacted topics keep
-only the last record of a key, so a cause may no longer exist. The chain then says so, and continues with the nearest
+only the last record of a key, so a cause may no longer exist. The chain then shows this, and continues with the nearest
 earlier record of the same chain.
 """
 
@@ -119,7 +119,7 @@ class Chain:
     """The events behind one record, in their order. The last one is the record itself."""
 
     about: str
-    """What the record is, in words."""
+    """The record in words."""
 
     steps: tuple[Step, ...]
 
@@ -277,7 +277,7 @@ def _remembered(grant: NoExecuteGranted) -> str:
 
 
 def _own_clock(record: EventRecord, cause_id: str) -> bool:
-    """Return whether placement decided because a time that it had recorded was over. Such a cause has no record."""
+    """Return whether placement decided because a time that it had recorded has passed. Such a cause has no record."""
     event = record.event
     if not isinstance(event, WorkloadPlaced):
         return False

@@ -14,10 +14,10 @@ from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadPlaced
 
 BEST: Final = 10
-"""The number of targets that are shown in addition to the chosen ones, unless all are asked for."""
+"""The number of targets that are shown in addition to the chosen ones, unless all are requested."""
 
 CHOSEN: Final = 25
-"""The largest number of chosen targets that are shown, unless all are asked for."""
+"""The largest number of chosen targets that are shown, unless all are requested."""
 
 
 class NotFoundError(LookupError):
@@ -55,13 +55,13 @@ class Until:
     """How long something lasts."""
 
     what: str
-    """What ends or is expected, in words."""
+    """The end that is expected, in words."""
 
     when: datetime | None = None
     """The time. None if it is not known."""
 
     held_by: tuple[str, ...] = ()
-    """What holds an eviction that is due."""
+    """The reason why a due eviction is held."""
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Explanation:
     """Whether the decision would be the same now."""
 
     differences: tuple[str, ...] = ()
-    """What has changed since the decision."""
+    """Changes since the decision."""
 
     notes: tuple[str, ...] = ()
     considered: int = 0
@@ -137,7 +137,7 @@ class Wanted:
         """Return the names to show: one, all, or the chosen ones and the best of the others.
 
         Raises:
-            NotFoundError: the one that is asked for does not exist.
+            NotFoundError: the requested one does not exist.
         """
         if self.one:
             if self.one not in verdicts:
@@ -150,7 +150,7 @@ class Wanted:
 
 
 def eviction_ends(event: EvictionDecided) -> Until | None:
-    """Return until when an eviction lets the workload stay. None if the eviction is over."""
+    """Return until when an eviction lets the workload stay. None if the eviction has ended."""
     where = f"{event.target.kind.value.lower()} {event.target.name}"
     match event.state:
         case EvictionState.SCHEDULED:

@@ -129,7 +129,7 @@ class SnapshotGrounds(Grounds):
 
 @contextmanager
 def partition_with(grounds: Grounds, owner: str, placed: Iterable[WorkloadPlaced]) -> Iterator[PlacementPartition]:
-    """Provide a partition of placement that knows one resource and the decisions on it.
+    """Provide a partition of placement that has one resource and the decisions on it.
 
     What it assumes in the global view is undone at the end of the context.
     """

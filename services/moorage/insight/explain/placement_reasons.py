@@ -131,7 +131,7 @@ class _Placement:
         elif verdicts.chosen(name):
             outcome = f"{'selected' if here else 'would be selected'}; {ordinal(found.rank or 0)} best"
         else:
-            passes = "would not be selected any more" if here else "passes"
+            passes = "would no longer be selected" if here else "passes"
             asked = "1 is asked for" if terms.number == 1 else f"{terms.number} are asked for"
             outcome = f"{passes}; {ordinal(found.rank or 0)} best, and {asked}"
         return ExplainedTarget(name, here, found, verdicts.taints(name), outcome)
@@ -160,7 +160,7 @@ class _Placement:
             yield f"{placed.targets_considered} clusters were in its sets then, {verdicts.considered} are now"
         yield from changed_counts(placed, verdicts)
         chosen = set(verdicts.scheduled.decisions)
-        for more, names in (("would be selected now", chosen - self.here), ("not any more", self.here - chosen)):
+        for more, names in (("would be selected now", chosen - self.here), ("no longer", self.here - chosen)):
             if names:
                 some = sorted(names)
                 rest = f" and {len(some) - _SHOWN} more" if len(some) > _SHOWN else ""

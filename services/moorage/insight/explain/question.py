@@ -1,6 +1,6 @@
 """Questions about a workload or a target.
 
-This module imports almost nothing, because the command line creates a question before it knows who will answer it.
+This module imports almost nothing, because the command line creates a question before it chooses the server.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Question:
 
     @property
     def is_about_target(self) -> bool:
-        """Whether a target is asked about, and not a workload."""
+        """Whether the question is about a target, and not a workload."""
         return self.kind in TARGETS
 
     def _check_target(self) -> None:

@@ -24,7 +24,7 @@ from moorage_schemas.topics import CONDITIONS, EVICTIONS, TAINTS, ZONES
 from moorage_schemas.zone import ZoneChanged
 
 EVICTIONS_SHOWN: Final = 25
-"""The largest number of evictions that are shown, unless all are asked for."""
+"""The largest number of evictions that are shown, unless all are requested."""
 
 UNREPORTED: Final = "Unreported"
 """The status of a target of whose health nothing was reported."""
@@ -113,7 +113,7 @@ class TargetExplanation:
     """The time of the state that is explained."""
 
     status: str
-    """What is known of its health: `Ready`, `NotReady`, `Unknown` or `Unreported`."""
+    """Its health: `Ready`, `NotReady`, `Unknown` or `Unreported`."""
 
     is_cordoned: bool = False
     zone: str = ""
@@ -259,7 +259,7 @@ class _Target:
         return uid in {"", self.declared.uid}
 
     def _conditions(self) -> Iterator[ExplainedCondition]:
-        """Yield the conditions: first the one that says whether the target is well, then the others by name."""
+        """Yield the conditions: first the one about the target's health, then the others by name."""
         found = [
             ExplainedCondition(record.event, record)
             for record in self.grounds.about(CONDITIONS, self.target)

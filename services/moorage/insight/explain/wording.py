@@ -129,7 +129,7 @@ def _taints(event: TargetTainted) -> str:
     marks = ", ".join(f"{taint_words(taint)} ({'+'.join(taint.origins)})" for taint in event.taints)
     held = ", ".join(f"{one.key}:{one.effect}{_why(one.reason)}" for one in event.held)
     kept = ", ".join(f"{name}={value}" for name, value in sorted(event.labels.items()))
-    more = (f"; waits for {held}" if held else "") + (f"; the system says {kept}" if kept else "")
+    more = (f"; waits for {held}" if held else "") + (f"; the system reports {kept}" if kept else "")
     return f"{target(event.target)} has {marks or 'no taints'}{more}"
 
 
@@ -147,7 +147,7 @@ def _eviction(event: EvictionDecided, clock: Clock) -> str:
 
 
 def _deployer(event: EvictionDecided) -> str:
-    """Return what the deployer has said, or that it has to."""
+    """Return the deployer's report, or that it is missing."""
     if event.acknowledged is not None:
         return f", acknowledged by {event.acknowledged.source}"
     if (said := event.escalation) is not None:

@@ -1,12 +1,12 @@
 """An index of the records of chains: their offsets by a hash of the chain's id.
 
 A chain has records that are not the last of their keys, and records in topics of which no table is kept. The index has
-24 bytes for each record that may be asked for: those of chains with a record in a table, and young ones, whose effects
+24 bytes for each record that may be requested: those of chains with a record in a table, and young ones, whose effects
 may be still to come. Heartbeats make most records. A report that changes nothing has no effects. The timer that watches
 its source is set again and again in one chain, as long as the source reports, so only the last records of one key in
 one chain are kept. Therefore the index grows only with the tables and with the records of an hour.
 
-A taint may have begun some records of its target's taints ago, in a chain of which no table has a record any more. So
+A taint may have begun some records of its target's taints ago, in a chain of which no table has a record now. So
 the last records of each target's taints are kept whatever their chains are.
 """
 
@@ -111,7 +111,7 @@ class ChainIndex(GlobalView):
         return ()
 
     def fold(self, topic: Topic, record: Any) -> None:
-        """Add a consumed record by its headers, if it may be asked for."""
+        """Add a consumed record by its headers, if it may be requested."""
         correlation = _correlation(record.headers)
         if correlation is None:
             return  # it may be in structured mode, which Moorage never writes
@@ -148,7 +148,7 @@ class ChainIndex(GlobalView):
         return known.find_key(hash(key.encode()) & _MASK) if known is not None else []
 
     def sweep(self, *, ages: bool = True) -> Iterator[None]:
-        """Drop records that will not be asked for, one partition at each step.
+        """Drop records that will not be requested, one partition at each step.
 
         Args:
             ages: whether young records become old. Call it with True once every half of `YOUNG_SECONDS`.

@@ -51,7 +51,7 @@ class Endpoint:
         self._simulator: Simulator | None = None
 
     def make(self, settings: Settings) -> QueryWorker:
-        """Return the worker that answers. See `MemberMaker`."""
+        """Return the worker that answers."""
         self._worker = QueryWorker(settings)
         self._simulator = Simulator(settings)
         return self._worker

@@ -39,11 +39,11 @@ _log = structlog.get_logger(__name__)
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 _TOMBSTONES: Final = 50_000
-"""The number of deletions that are kept, the latest. They may be causes, too. Older ones are `lost` in a chain."""
+"""The number of deletions that are kept, the latest. They may also be causes. Older ones are `lost` in a chain."""
 
 
 class _Head(NamedTuple):
-    """What is kept of a record beside its key and its value."""
+    """The kept parts of a record beside its key and its value."""
 
     partition: int
     offset: int
@@ -53,7 +53,7 @@ class _Head(NamedTuple):
 
 
 class Stored:
-    """One record, packed. Its parts are unpacked each time they are asked for.
+    """One record, packed. Its parts are unpacked at each use.
 
     Args:
         packer: packs the records of its topic.

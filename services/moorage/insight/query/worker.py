@@ -38,7 +38,7 @@ from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import Topic
 
 _GAP: Final = 2_000
-"""The gap between two records up to which the records between them are read, too. Skipping them takes as long."""
+"""The gap between two records up to which the records between them are also read. Skipping them takes as long."""
 
 _MOST: Final = 2_000
 """The largest number of records of chains that are read from one partition. The latest are read."""
@@ -165,7 +165,7 @@ class Answer:
 
 
 class QueryWorker(TaskMember):
-    """Keeps the tables until it is stopped, and answers questions. See `Member`.
+    """Keeps the tables until it is stopped, and answers questions.
 
     Args:
         settings: the address of Kafka and the settings of the services, with the fleet's actual number of partitions.
@@ -184,7 +184,7 @@ class QueryWorker(TaskMember):
 
     @property
     def lacks(self) -> str:
-        """What is missing while it is not idle."""
+        """The reason why it is not idle."""
         return "has not read its tables"
 
     @property
@@ -234,7 +234,7 @@ class QueryWorker(TaskMember):
     # Questions.
 
     async def explain(self, asked: Question) -> Answer:
-        """Answer a question from everything that was committed before it was asked.
+        """Answer a question from everything that was committed before it.
 
         Raises:
             NotFoundError: there is no such object, node or cluster.
@@ -322,7 +322,7 @@ class _Reading:
     Args:
         settings: the address of Kafka.
         clock: the source of the time.
-        fail: called when the tables cannot be used any more.
+        fail: called when the tables can no longer be used.
     """
 
     def __init__(self, settings: Settings, clock: Clock, fail: Callable[[BaseException], None]) -> None:
@@ -375,7 +375,7 @@ class _Reading:
         return await self.tables_reader.freshen(topics, self._offsets)
 
     async def to_ends(self) -> bool:
-        """Wait until everything that is committed now has been read. Returns False before the first reading is over."""
+        """Wait until everything that is committed now has been read. Return False before the first reading ends."""
         if not self.tables_reader.caught_up.is_set():
             return False
         await self.tables_reader.freshen(TOPICS, self._offsets)

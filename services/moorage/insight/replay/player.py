@@ -68,7 +68,7 @@ class _Owner:
     """Why its state is not the recorded one; empty when it is."""
 
     ready: PartitionTables[Any] | None = None
-    """What a standby had read before the restore that comes next."""
+    """The records that a standby had read before the next restore."""
 
     doubt: str = ""
     """Why its state may not be the recorded one, because a standby had read records that are no longer there."""
@@ -99,13 +99,13 @@ class Player:
         run = self._run
         if 0 not in run.entries:
             last = min(run.entries, default=1) - 1
-            self._lost = f"steps 0 to {last} are not there any more"
+            self._lost = f"steps 0 to {last} no longer exist"
             return
         self._begin(run.entries[0])
         expected = 1
         for number in sorted(run.entries)[1:]:
             if number != expected:
-                self._gap(f"steps {expected} to {number - 1} are not there any more")
+                self._gap(f"steps {expected} to {number - 1} no longer exist")
             expected = number + 1
             if self._lost:
                 return
@@ -116,7 +116,7 @@ class Player:
 
     def why_missing(self) -> str:
         """Return why decisions were not made again at all."""
-        return self._lost or "its steps are not there any more"
+        return self._lost or "its steps no longer exist"
 
     @property
     def service(self) -> Service[Any]:
@@ -227,7 +227,7 @@ class Player:
     def _stand_by(self, entry: list[Any]) -> None:
         """Read what a standby had read: the tables below some offsets.
 
-        The standby may have read records that compaction has removed since. Usually a later one that it had read, too,
+        The standby may have read records that compaction has removed since. Usually a later one that it had also read
         has replaced them; where it came after the end, the state is not the same. The two look alike.
         """
         owner = self._owners.get(entry[1])

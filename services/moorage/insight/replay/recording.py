@@ -24,7 +24,7 @@ from moorage_schemas.topics import TOPICS
 
 
 class RecordingError(Exception):
-    """Recorded topics cannot be read. The message says where, and what is wrong."""
+    """Recorded topics cannot be read. The message names the place and the problem."""
 
 
 class RecordedRecord(NamedTuple):

@@ -41,7 +41,7 @@ class Run:
     """The transactions that were written, by the number of their decision."""
 
     service: str = ""
-    """The service that the run is of; empty until a record says so."""
+    """The service of the run; empty until a record names it."""
 
     def put(self, parts: Any) -> None:
         """Add entries. An entry that was written twice counts once.

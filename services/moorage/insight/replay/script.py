@@ -49,7 +49,7 @@ def records_below(recording: Recording, topic: Topic, partition: int, end: int) 
 
 
 class Script(NoBook):
-    """What one engine found in the recorded run, token by token.
+    """The part of the recorded run that one engine found, token by token.
 
     Args:
         recording: the records.
@@ -108,7 +108,7 @@ class Script(NoBook):
                 None if lagging is None else frozenset(lagging),
             )
         except (ValueError, TypeError):
-            raise MisfitError(f"it asks {request!r} and was then told {found!r}") from None
+            raise MisfitError(f"it asks {request!r} and then received {found!r}") from None
 
     # Called by the engine. The player starts restores and decisions, and answers requests.
 
@@ -154,6 +154,6 @@ class Script(NoBook):
     def _next(self, kind: type[list[Any]], wanted: object) -> list[Any]:
         token = self._peek()
         if not isinstance(token, kind):
-            raise MisfitError(f"it asks for {wanted!r} where it then found {token!r}")
+            raise MisfitError(f"it requests {wanted!r} where it then found {token!r}")
         self._at += 1
         return token
