@@ -63,8 +63,8 @@ async def test_a_second_cluster_under_one_name_is_not_mirrored(tmp_path: Path, c
         assert text == (
             f"{where} has objects that bridge/{cluster or 'home'} has mirrored from the cluster with the uid "
             f"{uid_of(here)}, and this cluster has the uid {uid_of(other)} (of its namespace kube-system). "
-            "Two clusters cannot have one name: give this one another with --cluster. If the other one is gone for "
-            f"good, forget what was mirrored of it with `moorage bridge leave{option} --gone`"
+            "Two clusters cannot have one name: give this one another with --cluster. If the other one no longer "
+            f"exists, remove its mirrored objects with `moorage bridge leave{option} --gone`"
         )
         assert here.gateway.objects == ["Node/n1"]
         assert other.api.writes == []
