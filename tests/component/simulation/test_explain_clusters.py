@@ -148,7 +148,7 @@ def test_a_policy_that_is_gone_or_changed() -> None:
     assert not told.agrees
     assert any("has changed" in one for one in told.differences)
     world.delete("PropagationPolicy", "p")
-    assert "no policy selects Deployment/default/web any more" in explained(world).notes[0]
+    assert "no policy selects Deployment/default/web now" in explained(world).notes[0]
     world.delete("Deployment", "web")
     assert "no longer declared" in explained(world).notes[0]
 
