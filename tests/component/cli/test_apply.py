@@ -9,7 +9,7 @@ import pytest
 import yaml
 from tests.component.cli.fake_gateway import FakeGateway, Object, Run, said
 
-from moorage.cli.api.applying import adopted
+from moorage.cli.api.applying import adopted, is_same
 
 KUBECTLS = "kubectl.kubernetes.io/last-applied-configuration"
 EARLIER = "moorage.io/last-applied-configuration"
@@ -71,6 +71,37 @@ def test_the_server_applies(gateway: FakeGateway, run: Run) -> None:
     assert apply(run, config_map(a="1")) == "configmap/m unchanged\n"
     assert apply(run, config_map(a="2"), words=("--server-side",)) == "configmap/m configured\n"
     assert managers(gateway) == {"moorage Apply": {"f:data": {"f:a": {}}}}
+
+
+CONTAINERS = "f:spec", "f:containers", 'k:{"name":"c"}', "f:image"
+FINALIZERS = "f:metadata", "f:finalizers", 'v:"x"'
+
+
+def a_pod(*owned: tuple[str, ...], manager: str = "moorage", image: str = "i:1", **spec: Any) -> Object:
+    fields: Object = {}
+    for path in owned:
+        node = fields
+        for name in path:
+            node = node.setdefault(name, {})
+    metadata = {"managedFields": [entry(manager, fields, "Apply")] if owned else [], "finalizers": ["x"]}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": image}], **spec}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "same"),
+    [
+        (a_pod(CONTAINERS), a_pod(CONTAINERS, nodeName="n1"), True),  # it was bound meanwhile
+        (a_pod(CONTAINERS), a_pod(CONTAINERS, image="i:2"), False),
+        (a_pod(CONTAINERS, manager="other"), a_pod(CONTAINERS), True),  # it was so before it was owned
+        (a_pod(("f:spec", "f:nodeName"), nodeName="n1"), a_pod(CONTAINERS), False),  # a field was left out
+        (a_pod(("f:spec", "f:containers")), a_pod(("f:spec", "f:containers"), image="i:2"), False),
+        (a_pod(FINALIZERS), a_pod(FINALIZERS, image="i:2"), True),
+        (a_pod(FINALIZERS), {"metadata": {"managedFields": a_pod(FINALIZERS)["metadata"]["managedFields"]}}, False),
+        (a_pod(CONTAINERS), a_pod(), False),  # an answer without owners is compared as a whole
+    ],
+)
+def test_the_fields_of_the_manager_decide_what_is_unchanged(before: Object, after: Object, *, same: bool) -> None:
+    assert is_same(before, after, "moorage") is same
 
 
 def test_a_field_that_is_left_out_goes(gateway: FakeGateway, run: Run) -> None:

@@ -6,12 +6,14 @@ what was applied. The fields of its manager become fields of this apply first, a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
 from moorage.apiserver.kinds.kind import AFTER_ALL, ServedKind
+from moorage.apiserver.machinery.patching.field_sets import SELF, union
 from moorage.cli.api.client import APPLY_PATCH, JSON_PATCH, Client, JsonObject
 from moorage.cli.api.manifests import Manifest
 from moorage.cli.errors import CliError, ServerError, UnreachableError
@@ -111,17 +113,41 @@ def configuration(item: Manifest, kind: ServedKind, namespace: str) -> JsonObjec
     return {**document, "metadata": metadata}
 
 
-def is_same(before: Mapping[str, Any], after: Mapping[str, Any], sent: Mapping[str, Any]) -> bool:
-    """Return whether an apply has changed nothing. A status that is not sent may have changed by itself."""
-    one, other = (
-        {name: value for name, value in found.items() if name in sent or name != "status"} for found in (before, after)
-    )
-    metadata = [{name: at(found, "metadata", name) for name in _NAMED} for found in (before, after)]
-    return metadata[0] == metadata[1] and {**one, "metadata": None} == {**other, "metadata": None}
+def is_same(before: Mapping[str, Any], after: Mapping[str, Any], manager: str) -> bool:
+    """Return whether an apply by a manager has changed nothing.
+
+    The fields that it owned before or owns now decide. Others may have changed meanwhile: a pod has been bound, say.
+    Answers without owners are compared as a whole.
+    """
+    had, has = (at(one, "metadata", "managedFields") or () for one in (before, after))
+    if not has:
+        return before == after
+    owned: JsonObject = {}
+    for entry in (*had, *has):
+        if (entry.get("manager"), entry.get("operation")) == (manager, "Apply") or _is_of_client(entry):
+            owned = union(owned, entry.get("fieldsV1") or {})
+    return bool(_part(before, owned) == _part(after, owned))
 
 
-_NAMED: Final = ("labels", "annotations", "ownerReferences", "finalizers")
-"""The fields of metadata that clients set."""
+def _part(value: Any, fields: Mapping[str, Any]) -> Any:
+    """Return the part of a value that a set of fields names."""
+    if all(key == SELF for key in fields):
+        return value
+    if isinstance(value, Mapping):
+        return {key: _part(value[key[2:]], below) for key, below in fields.items() if key[2:] in value}
+    return {
+        key: [_part(one, below) for one in value if _is_element(one, key)]
+        for key, below in fields.items()
+        if isinstance(value, list) and key != SELF
+    }
+
+
+def _is_element(value: Any, key: str) -> bool:
+    """Return whether an element of a list is the one that `managedFields` names so."""
+    named = json.loads(key[2:])
+    if key[0] == "k":
+        return isinstance(value, Mapping) and named.items() <= value.items()
+    return bool(value == named)
 
 
 def adopted(entries: Iterable[Mapping[str, Any]], manager: str) -> list[JsonObject] | None:
@@ -140,7 +166,7 @@ def adopted(entries: Iterable[Mapping[str, Any]], manager: str) -> list[JsonObje
         return None
     for entry in clients:
         version = str(entry.get("apiVersion"))
-        fields = _union(own.get(version, {}).get("fieldsV1") or {}, entry.get("fieldsV1") or {})
+        fields = union(own.get(version, {}).get("fieldsV1") or {}, entry.get("fieldsV1") or {})
         own[version] = {**entry, "manager": manager, "operation": "Apply", "fieldsV1": fields}
     return [*own.values(), *kept]
 
@@ -151,10 +177,6 @@ def _is_of_client(entry: Mapping[str, Any]) -> bool:
         return False
     annotations = at(entry, "fieldsV1", "f:metadata", "f:annotations") or {}
     return any(f"f:{name}" in annotations for name in ANNOTATIONS)
-
-
-def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> JsonObject:
-    return {**one, **{name: _union(one.get(name) or {}, fields) for name, fields in other.items()}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +222,8 @@ class _Applier:
         after = self.client.patch(kind, namespace, item.name, sent, content_type=APPLY_PATCH, options=options)
         if before is None:
             return Applied(item, "created", after)
-        return Applied(item, "unchanged" if is_same(before, after, sent) else "configured", after)
+        unchanged = is_same(before, after, self.options["fieldManager"])
+        return Applied(item, "unchanged" if unchanged else "configured", after)
 
     def _is_owned(self, kind: ServedKind, namespace: str, found: JsonObject) -> bool:
         """Take over what a client has applied, and return whether the fields of others are theirs.

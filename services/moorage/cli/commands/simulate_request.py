@@ -15,7 +15,7 @@ from moorage.apiserver.http.filters.request_attributes import SIMULATE_PATH
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.machinery.api_errors import field_errors
 from moorage.cli.api import kinds, targets
-from moorage.cli.api.applying import apply_all, is_same
+from moorage.cli.api.applying import MANAGER, apply_all, is_same
 from moorage.cli.api.client import APPLY_PATCH, Client, JsonObject
 from moorage.cli.api.endpoints import Server
 from moorage.cli.api.http import Connections, HttpError, RefusedError, Request, Response, Transport
@@ -297,7 +297,7 @@ class Recorder:
         body = json.loads(request.content) if request.content else None
         said = dict(request.headers).get("content-type", "application/json")
         before = self._read.get(path)
-        if said == APPLY_PATCH and before is not None and self._is_same(request, body, before):
+        if said == APPLY_PATCH and before is not None and self._is_same(request, before):
             return before
         if body is not None:
             body = _unversioned(body)
@@ -307,12 +307,12 @@ class Recorder:
         answered = body if is_new and body else {"metadata": {"resourceVersion": "changed"}}
         return Response(_CREATED if is_new else _OK, (), json.dumps(answered).encode())
 
-    def _is_same(self, request: Request, body: Any, before: Response) -> bool:
+    def _is_same(self, request: Request, before: Response) -> bool:
         """Return whether an apply would change nothing, by a dry run at the gateway."""
         tried = self._sends.send(replace(request, path=f"{request.path}&dryRun=All&force=true"))
         if before.is_error or tried.is_error:
             return False
-        return is_same(json.loads(before.content), json.loads(tried.content), body)
+        return is_same(json.loads(before.content), json.loads(tried.content), MANAGER)
 
     def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:
         """Follow what changes."""
