@@ -97,6 +97,7 @@ def a_pod(*owned: tuple[str, ...], manager: str = "moorage", image: str = "i:1",
         (a_pod(("f:spec", "f:containers")), a_pod(("f:spec", "f:containers"), image="i:2"), False),
         (a_pod(FINALIZERS), a_pod(FINALIZERS, image="i:2"), True),
         (a_pod(FINALIZERS), {"metadata": {"managedFields": a_pod(FINALIZERS)["metadata"]["managedFields"]}}, False),
+        (a_pod(), a_pod(CONTAINERS, manager="other", nodeName="n1"), True),  # nothing was applied
         (a_pod(CONTAINERS), a_pod(), False),  # an answer without owners is compared as a whole
     ],
 )

@@ -126,7 +126,7 @@ def is_same(before: Mapping[str, Any], after: Mapping[str, Any], manager: str) -
     for entry in (*had, *has):
         if (entry.get("manager"), entry.get("operation")) == (manager, "Apply") or _is_of_client(entry):
             owned = union(owned, entry.get("fieldsV1") or {})
-    return bool(_part(before, owned) == _part(after, owned))
+    return not owned or bool(_part(before, owned) == _part(after, owned))
 
 
 def _part(value: Any, fields: Mapping[str, Any]) -> Any:
