@@ -221,7 +221,7 @@ async def test_a_page_of_a_cluster_follows_what_changes_there(world: ConsoleWorl
     async with world.served() as address, httpx.AsyncClient(base_url=address, headers={"accept": BROWSER}) as http:
         html = (await http.get(f"{EAST}/console{path}")).text
         (live,) = re.findall(r'hx-sse:connect="([^"]*)"', html)
-        async with asyncio.timeout(10), http.stream("GET", live.replace("&amp;", "&")) as answer:
+        async with asyncio.timeout(120), http.stream("GET", live.replace("&amp;", "&")) as answer:
             assert answer.status_code == 200
             lines = answer.aiter_lines()
             assert await anext(lines) == "retry: 1000"

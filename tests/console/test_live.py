@@ -32,7 +32,7 @@ class Following:
 
     async def next(self) -> str:
         """The next event or comment."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             return bytes(await anext(self._events)).decode()
 
     async def is_quiet(self) -> bool:

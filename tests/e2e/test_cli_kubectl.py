@@ -17,7 +17,7 @@ from tests.support.waiting import until
 
 pytestmark = pytest.mark.kafka
 
-SECONDS = 30.0
+SECONDS = 120.0
 PDB = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "kept"}}
 NOTED = "kubectl.kubernetes.io/last-applied-configuration"
 

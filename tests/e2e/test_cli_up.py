@@ -115,7 +115,7 @@ async def test_children_end_when_the_parent_is_killed(broker: Broker, topic_pref
         assert set(children) == SERVICES
         up.process.kill()
         await up.process.wait()
-        await until(lambda: gone(children), 40)
+        await until(lambda: gone(children))
         # What it left behind points nowhere, and does not mislead.
         alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
         done = await moorage("watch", env=alone)

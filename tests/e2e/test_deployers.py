@@ -262,7 +262,7 @@ async def test_probes_and_deployers_of_all_languages_go_on_when_the_broker_comes
         for language, host in hosts.items():
             await stack.enter_async_context(deploying(live, language, folders[language], f"Node/{host}"))
             await stack.enter_async_context(probing(live, language, f"Node/{host}", "DiskPressure=True"))
-        await until(lambda: all(on_disk(folder) for folder in folders.values()), 60, "not everything was started")
+        await until(lambda: all(on_disk(folder) for folder in folders.values()), message="not everything was started")
         await own_broker.kill()
         await own_broker.start()
 
@@ -270,9 +270,9 @@ async def test_probes_and_deployers_of_all_languages_go_on_when_the_broker_comes
             words = ("taint", "nodes", "--all", "bad=yes:NoExecute", "--overwrite")
             return (await moorage(*words, env=live.env)).code == 0
 
-        await until(is_tainted, 90, "the gateway does not write again")
-        await until(lambda: not any(on_disk(one) for one in folders.values()), 90, "what has to leave still runs")
+        await until(is_tainted, message="the gateway does not write again")
+        await until(lambda: not any(on_disk(one) for one in folders.values()), message="what has to leave still runs")
         before = {host: await heard_of(live, host) for host in hosts.values()}
 
         for host, heard in before.items():
-            await until(partial(is_heard_after, live, host, heard), 60, f"{host}: its probe is not heard any more")
+            await until(partial(is_heard_after, live, host, heard), message=f"{host}: its probe is not heard any more")

@@ -73,10 +73,10 @@ async def test_a_deployer_ends_with_what_is_to_run(
             )
             try:
                 gateway.healthy.clear()
-                await until(partial(has_more_streams, gateway, gateway.streams), 60)
+                await until(partial(has_more_streams, gateway, gateway.streams))
                 gateway.write(cut)
-                await until(partial(is_on_disk, folder, wanted(records[:cut])), 60)
-                await until(partial(is_healthy, gateway, wanted(records[:cut])), 60)
+                await until(partial(is_on_disk, folder, wanted(records[:cut])))
+                await until(partial(is_healthy, gateway, wanted(records[:cut])))
             finally:
                 process.send_signal(signal.SIGKILL)
                 await process.wait()

@@ -173,7 +173,7 @@ async def the_way_of_one_event(clients: dict[str, httpx.AsyncClient]) -> None:
     async with decisions(clients["deployer"]) as heard:
         reported = await clients["probe"].post("/v1/conditions", **report())
         assert reported.status_code == 202, reported.text
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while not has_to_leave(await heard.get()):
                 pass
 

@@ -32,7 +32,7 @@ STARTS = "moorage up"
 ADDRESS = "http://127.0.0.1:8080"
 """Where the gateway of `moorage up` is unless it is told otherwise."""
 
-SECONDS = 30.0
+SECONDS = 120.0
 PAGES = {name: (ROOT / name).read_text("utf-8") for name in ("README.md", "docs/tutorial.md")}
 
 

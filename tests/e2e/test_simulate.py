@@ -145,7 +145,7 @@ async def comes_true(live: Live, said: dict[str, Any], *commands: tuple[str, ...
     async def all_gone() -> bool:
         return set(await evicted(live, began)) >= set(wanted)
 
-    await until(all_gone, 60.0)
+    await until(all_gone)
     await at_rest(live)
     found = await evicted(live, began)
     assert set(found) == set(wanted)

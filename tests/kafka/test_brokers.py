@@ -27,7 +27,7 @@ async def test_it_serves_transactions(broker: Broker, topic_prefix: str) -> None
         bootstrap_servers=broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
     )
     consumer.assign([TopicPartition(topic, 0)])
-    async with producer, consumer, asyncio.timeout(60):
+    async with producer, consumer, asyncio.timeout(120):
         async with producer.transaction():
             await producer.send_and_wait(topic, b"once")
         assert (await consumer.getone()).value == b"once"

@@ -62,7 +62,7 @@ async def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
         bootstrap_servers=bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
     )
     consumer.assign([TopicPartition(topic, 0)])
-    async with consumer, asyncio.timeout(30):
+    async with consumer, asyncio.timeout(120):
         return [(await consumer.getone()).value for _ in range(count)]
 
 
@@ -110,7 +110,7 @@ async def test_transactions_and_groups(running: EmbeddedKafka, topic_prefix: str
         heartbeat_interval_ms=300,
     )
     producer = AIOKafkaProducer(bootstrap_servers=running.bootstrap, transactional_id=f"{topic_prefix}p")
-    async with consumer, producer, asyncio.timeout(60):
+    async with consumer, producer, asyncio.timeout(120):
         first = await consumer.getone()
         await producer.begin_transaction()
         await producer.send_and_wait(sink, b"aborted", partition=0)
@@ -119,7 +119,7 @@ async def test_transactions_and_groups(running: EmbeddedKafka, topic_prefix: str
             await producer.send_and_wait(sink, b"committed", partition=0)
             await producer.send_offsets_to_transaction({TopicPartition(source, 0): first.offset + 1}, group)
         # The group sees the offset when the transaction's marker is written, a moment after the commit.
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while (committed := await consumer.committed(TopicPartition(source, 0))) is None:  # noqa: ASYNC110 - a poll
                 await asyncio.sleep(0.05)
     assert await read(running.bootstrap, sink, 1) == [b"committed"]

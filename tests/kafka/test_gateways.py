@@ -133,7 +133,7 @@ async def written(client: httpx.AsyncClient, name: str) -> Json:
             made.append(await ok(answer))
         return True
 
-    await until(asked, 60.0, f"{name} could not be written")
+    await until(asked, message=f"{name} could not be written")
     return made[0]
 
 
@@ -168,14 +168,14 @@ class Gateways:
         process = await fork(serving, self._folder, number, environment=self._environment)
         self.processes.append(process)
         file = f"{self._folder}/{number}"
-        await until(lambda: os.path.exists(file), 60.0, "the gateway is not ready")  # noqa: PTH110 - as above
+        await until(lambda: os.path.exists(file), message="the gateway is not ready")  # noqa: PTH110 - as above
 
         def address() -> str:
             with open(file, encoding="ascii") as found:  # noqa: PTH123 - as above
                 return found.read()
 
-        await until(lambda: bool(address()), 5.0, "no address")
-        return process, httpx.AsyncClient(base_url=address(), timeout=60)
+        await until(lambda: bool(address()), message="no address")
+        return process, httpx.AsyncClient(base_url=address(), timeout=120)
 
 
 @contextlib.asynccontextmanager
@@ -206,7 +206,7 @@ async def test_a_leader_that_is_killed_again_and_again_loses_nothing_and_no_watc
                 (leader, _), (_, client) = living
                 writers = [asyncio.ensure_future(burst(client, f"r{turn}-{one}", answered)) for one in range(4)]
                 enough = len(answered) + 8
-                await until(lambda count=enough: len(answered) >= count, 60.0, "nothing is written")  # type: ignore[misc]  # mypy does not infer the default
+                await until(lambda count=enough: len(answered) >= count, message="nothing is written")  # type: ignore[misc]  # mypy does not infer the default
                 leader.kill()
                 await leader.wait()
                 await asyncio.gather(*writers)
@@ -278,7 +278,7 @@ async def test_a_leader_that_was_paused_writes_nothing_after_it_was_replaced(
         async def same() -> bool:
             return bool((await paused.get(f"{NODES}/n1")).json() == changed)
 
-        await until(same, 30.0, "the paused gateway did not catch up")
+        await until(same, message="the paused gateway did not catch up")
         assert (await ok(await paused.get(f"{NODES}/n2"))) == later
         await written(paused, "n3")
         assert (await other.get(f"{NODES}/n1")).json() == changed

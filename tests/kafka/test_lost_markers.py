@@ -351,7 +351,7 @@ async def test_a_gateway_answers_no_write_whose_markers_are_missing(
         async def written() -> bool:
             return (await client.post(NODES, json=a_node("n2"))).status_code == 201
 
-        await until(written, 60)
+        await until(written)
         assert await nodes(client) == {"n2"}
 
 

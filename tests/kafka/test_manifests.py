@@ -178,7 +178,7 @@ async def _decides(http: httpx.AsyncClient, gateways: list[Running], identities:
         node = (await http.get(f"{server}/api/v1/nodes/n1")).json()
         return any(taint["key"] == "node.kubernetes.io/not-ready" for taint in node["spec"].get("taints", ()))
 
-    await until(tainted, 60, "the node was not tainted")
+    await until(tainted, message="the node was not tainted")
     explained = await http.get(f"{server}/v1/explain", params={"kind": "Pod", "namespace": "default", "name": "job"})
     assert explained.status_code == 200, explained.text
     anonymous = await http.get(f"{server}/api/v1/nodes", headers={"authorization": ""})
@@ -208,7 +208,7 @@ if manifests.kubectl():
             pods.append(await stack.enter_async_context(machine.running(workloads[GATEWAY], 1)))
             tls = ssl.create_default_context(cafile=str(identities / "ca.crt"))
             token = (identities / "admin.token").read_text().strip()
-            async with httpx.AsyncClient(verify=tls, timeout=30) as http:
+            async with httpx.AsyncClient(verify=tls, timeout=120) as http:
                 for one in pods:
                     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
                         await _answers(http, one, probe)

@@ -32,7 +32,7 @@ async def test_much_that_waits_pauses_the_fetching_and_is_all_processed(broker: 
             seen.update(owner._feed.throttled for owner in worker.tasks.values())
             return sum(map(len, (await counted(settings)).values())) >= 600
 
-        await until(done, 60, "not all was processed")
+        await until(done, message="not all was processed")
         assert not worker.tasks[0]._feed.throttled
     assert seen == {True, False}
     assert_exactly_once(await counted(settings), work)
@@ -49,5 +49,5 @@ async def test_partitions_are_worked_side_by_side(broker: Broker, topic_prefix: 
         async def done() -> bool:
             return sum(map(len, (await counted(settings)).values())) >= 3000
 
-        await until(done, 60, "not all was processed")
+        await until(done, message="not all was processed")
     assert_exactly_once(await counted(settings), work)

@@ -41,7 +41,7 @@ def numbers(count: int, *, keys: int = 7, start: int = 0) -> list[Number]:
     return [Number(key=f"k{i % keys}", n=i) for i in range(start, start + count)]
 
 
-async def all_counted(settings: Settings, wanted: int, seconds: float = 60.0) -> None:
+async def all_counted(settings: Settings, wanted: int, seconds: float = 180.0) -> None:
     async def there() -> bool:
         return sum(map(len, (await counted(settings)).values())) >= wanted
 
@@ -127,7 +127,7 @@ async def test_offsets_follow_the_state_that_carries_them(broker: Broker, topic_
         await write_numbers(settings, numbers(70))
         await all_counted(settings, 70)
         # Whoever comes now rests on the state records; soon the offsets say the same.
-        await until(lambda: _committed_sum(settings, worker.group, 70), 15, "the offsets did not follow")
+        await until(lambda: _committed_sum(settings, worker.group, 70), message="the offsets did not follow")
 
 
 async def _committed_sum(settings: Settings, group: str, wanted: int) -> bool:
@@ -191,7 +191,7 @@ async def _written_past(settings: Settings, wanted: int) -> None:
         async def there() -> bool:
             return int(sum((await consumer.end_offsets(places)).values())) >= wanted
 
-        await until(there, 40.0, f"{wanted} results were not written")
+        await until(there, message=f"{wanted} results were not written")
     finally:
         await consumer.stop()
 

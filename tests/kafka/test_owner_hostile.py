@@ -60,7 +60,7 @@ async def test_the_broker_says_for_how_long_tombstones_are_kept(broker: Broker, 
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {"delete.retention.ms": "60000"})])
     finally:
         await admin.close()
-    async with asyncio.timeout(20):  # the broker learns of it from the controller a moment later
+    async with asyncio.timeout(120):  # the broker learns of it from the controller a moment later
         while await tombstones_kept(settings) != 60:  # noqa: ASYNC110 - only the broker can tell, and it must be asked
             await asyncio.sleep(0.05)
 

@@ -77,7 +77,7 @@ async def start(settings: Settings) -> tuple[asyncio.subprocess.Process, int]:
         stderr=asyncio.subprocess.PIPE,
     )
     assert process.stdout is not None
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         line = await process.stdout.readline()
     assert line.strip(), (await process.communicate())[1].decode()
     return process, int(line)
@@ -113,7 +113,7 @@ async def test_a_process_serves_its_health_and_stops_in_order_on_sigterm(broker:
     ):
         assert f"moorage_{name}" in metrics
     process.send_signal(signal.SIGTERM)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         _, errors = await process.communicate()
     assert process.returncode == 0, errors.decode()
     lines = [json.loads(line) for line in errors.decode().splitlines()]
@@ -139,7 +139,7 @@ async def test_the_watchdog_ends_a_process_whose_service_never_returns(broker: B
     await make_toys(settings)
     process, _ = await start(settings)
     await write_numbers(settings, [Number(key="k", n=-99)])
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         _, errors = await process.communicate()
     assert process.returncode == EXIT_STUCK
     last = json.loads(errors.decode().splitlines()[-1])
@@ -169,7 +169,7 @@ async def test_services_given_by_their_maker_get_the_fleets_own_partition_count(
     assert await run_services([make], wrong, ready=ready, stop=stop, http=False) == 0
     assert seen == [3]
     assert running == [ServiceRun(services=("counter",), http_host="127.0.0.1", http_port=0)]
-    async with asyncio.timeout(30):  # without `stop`, which is set: it must fail by itself
+    async with asyncio.timeout(120):  # without `stop`, which is set: it must fail by itself
         assert await run_services([Counter()], wrong, http=False) == EXIT_FAILED
 
 
@@ -189,7 +189,7 @@ async def test_a_rebalance_that_fails_ends_the_process_and_writes_nothing(
         raise LookupError("a listener's bug")
 
     monkeypatch.setattr(Worker, "assigned", fail)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         assert await run_services([Counter()], settings, http=False) == EXIT_FAILED
     assert await counted(settings) == {}
 

@@ -33,7 +33,7 @@ async def all_counted(settings: Settings, wanted: int) -> None:
     async def there() -> bool:
         return sum(map(len, (await counted(settings)).values())) >= wanted
 
-    await until(there, 60.0, f"{wanted} records were not processed")
+    await until(there, message=f"{wanted} records were not processed")
 
 
 def shares(*workers: Worker[object]) -> list[int]:

@@ -211,5 +211,5 @@ async def test_tables_that_can_be_used_no_further_end_it(kafka: Kafka, monkeypat
         kafka.world.run()
         await kafka.write()
         with pytest.raises(Exception, match="the global view of query failed"):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 await worker.join()

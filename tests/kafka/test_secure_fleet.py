@@ -76,13 +76,13 @@ async def test_the_way_of_an_event_with_a_user_for_each_process(tmp_path: Path) 
         told_outcome = await moorage("report", "node/n2", "Ready=True", "--wait", env=operator)
         assert told_outcome.code == 0, told_outcome.err
         await _report_by_kafka(_as(kafka, "probe", stack), "n1")
-        async with httpx.AsyncClient(base_url=stack.server, timeout=30) as http:
+        async with httpx.AsyncClient(base_url=stack.server, timeout=120) as http:
 
             async def is_evicted() -> bool:
                 found = (await http.get("/apis/moorage.io/v1alpha1/evictions")).json()["items"]
                 return any(one["status"].get("state") in {"Requested", "Completed"} for one in found)
 
-            await until(is_evicted, 60, "the pod was not evicted")
+            await until(is_evicted, message="the pod was not evicted")
         watched = await moorage("watch", "evictions", "--since", "10m", "--count", "1", "-o", "json", env=operator)
         assert json.loads(watched.out.splitlines()[0])["topic"] == "evictions"
         refused = await moorage("watch", "resources", "--count", "1", env=operator | kafka.environment("viewer"))
@@ -120,12 +120,12 @@ async def _changed_by_hand(settings: Settings, admin: dict[str, str]) -> None:
         checked = await moorage("topics", "acls", "--check", env=admin)
         return (checked.code, checked.out) == (code, out)
 
-    await until(lambda: found(1, told), 30)
+    await until(lambda: found(1, told))
     done = await moorage("topics", "acls", "--apply", "--prune", env=admin)
     assert done.out.splitlines() == [
         "User:moorage-probe: Write Topic moorage.condition-reports.v1 added",
         "User:moorage-probe: Read Topic moorage.* removed",
     ]
-    await until(lambda: found(0, "Kafka allows exactly the needed permissions\n"), 30)
+    await until(lambda: found(0, "Kafka allows exactly the needed permissions\n"))
     assert (await moorage("topics", "acls", "--apply", env=admin)).out == "nothing to change\n"
     assert variable("kafka_username") in admin

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.support.brokers import Broker
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 STORM = Path(__file__).resolve().parents[2] / "bench" / "storm.py"
 

@@ -161,7 +161,7 @@ async def test_a_small_segment_lets_a_table_shrink_to_the_last_record_of_each_ke
         # Nearly 6 MB were written. The segment that is written is never compacted, so up to 1 MiB of it stays.
         return (await log_sizes(settings, (CONDITIONS,)))[CONDITIONS.short] < 1.2 * 1024 * 1024
 
-    await until(smaller, 60, message="the log was not compacted")
+    await until(smaller, message="the log was not compacted")
     left = [record.key for record in await read_all(settings, CONDITIONS)]
     assert set(left) == {b"k%d" % number for number in range(keys)}
     assert len(left) < written / 4

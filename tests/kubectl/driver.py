@@ -26,9 +26,9 @@ Answer = dict[str, Any]
 """The normal form of what a step returned: `code`, `out` and `err`."""
 
 _LETTERS: Final = "bcdfghjkmnpqrtvwxz"  # no word contains seven of them in a row
-_READY_SECONDS: Final = 20.0
-_COMMAND_SECONDS: Final = 60.0
-_UNTIL_SECONDS: Final = 15.0
+_READY_SECONDS: Final = 120.0
+_COMMAND_SECONDS: Final = 240.0
+_UNTIL_SECONDS: Final = 120.0
 _CONFLICT: Final = 409
 _ERROR: Final = 400
 

@@ -26,7 +26,7 @@ class Server:
         verify: ssl.SSLContext | bool = True
         if authority := cluster.get("certificate-authority-data"):
             verify = ssl.create_default_context(cadata=base64.b64decode(authority).decode())
-        return httpx.AsyncClient(base_url=cluster["server"], headers=headers, verify=verify, timeout=30)
+        return httpx.AsyncClient(base_url=cluster["server"], headers=headers, verify=verify, timeout=120)
 
 
 def kubeconfig(address: str, path: Path) -> Server:

@@ -63,7 +63,7 @@ async def test_informers_resume_at_another_gateway_and_miss_and_double_nothing(
         server = kubeconfig(address, tmp_path / "kubeconfig")
 
         def connect() -> httpx.AsyncClient:
-            return httpx.AsyncClient(base_url=address, timeout=10)
+            return httpx.AsyncClient(base_url=address, timeout=120)
 
         typed = TypedInformer(connect, "followed", kubeconfig=server.kubeconfig)
         copies = {
@@ -90,7 +90,7 @@ async def test_informers_resume_at_another_gateway_and_miss_and_double_nothing(
                     for one in copies.values()
                 )
 
-            await until(caught_up, 60, "an informer's copy is not what a list shows")
+            await until(caught_up, message="an informer's copy is not what a list shows")
         finally:
             typed.end()
             by_go.cancel()

@@ -19,7 +19,7 @@ from tests.kubectl.servers import kubeconfig
 from tests.support.brokers import Broker
 from tests.support.live import running
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 CASES = [(program, case) for program in programs.karmadactl() for case in table(KARMADACTL)]
 

@@ -29,7 +29,7 @@ class Done:
 
 
 async def program(
-    *words: str, env: Mapping[str, str] | None = None, text: str | None = None, seconds: float = 60.0
+    *words: str, env: Mapping[str, str] | None = None, text: str | None = None, seconds: float = 240.0
 ) -> Done:
     """Run a program to its end.
 
@@ -59,7 +59,7 @@ async def program(
 
 
 async def moorage(
-    *words: str, env: Mapping[str, str] | None = None, text: str | None = None, seconds: float = 60.0
+    *words: str, env: Mapping[str, str] | None = None, text: str | None = None, seconds: float = 240.0
 ) -> Done:
     """Run `moorage` to its end, like `program`, but in a forked process."""
     with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:

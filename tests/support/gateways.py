@@ -25,11 +25,11 @@ async def running_gateway(
     task = asyncio.create_task(serve(settings, ready=address.set_result, front=front))
     try:
         futures: list[asyncio.Future[Any]] = [task, address]
-        done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED, timeout=60)
-        assert done, "not ready within 60 s"
+        done, _ = await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED, timeout=120)
+        assert done, "not ready within 120 s"
         if address not in done:
             await task
-        async with httpx.AsyncClient(base_url=address.result(), timeout=60, **client_options) as client:
+        async with httpx.AsyncClient(base_url=address.result(), timeout=120, **client_options) as client:
             yield client
     finally:
         task.cancel()

@@ -37,7 +37,7 @@ class Live:
             "MOORAGE_TOPIC_PREFIX": prefix,
         }
 
-    async def moorage(self, *words: str, text: str | None = None, code: int = 0, seconds: float = 60.0) -> Done:
+    async def moorage(self, *words: str, text: str | None = None, code: int = 0, seconds: float = 240.0) -> Done:
         """Run the command line as a process. It must end with `code`."""
         done = await commands.moorage(*words, env=self.env, text=text, seconds=seconds)
         assert done.code == code, f"moorage {' '.join(words)} ended with {done.code}: {done.out}{done.err}"
@@ -98,7 +98,7 @@ class Live:
             done = await commands.moorage("annotate", "namespace", "default", mark, "--overwrite", env=self.env)
             return done.code == 0
 
-        await until(answers, 60)
+        await until(answers)
 
     async def shown(self, *words: str, text: str | None = None) -> str:
         """The output of the command line including errors, with any exit code."""
@@ -128,7 +128,7 @@ class Live:
         await until(placed)
 
 
-async def collect(reader: TopicReader, enough: Callable[[list[Seen]], bool], seconds: float = 30.0) -> list[Seen]:
+async def collect(reader: TopicReader, enough: Callable[[list[Seen]], bool], seconds: float = 120.0) -> list[Seen]:
     """Read until the records are sufficient."""
     found: list[Seen] = []
     async with asyncio.timeout(seconds):

@@ -89,7 +89,7 @@ _HASH: Final = re.compile(r"\b(moorage-[a-z-]*settings)-[a-z0-9]{10}\b")
 """What kustomize puts at the end of the name of a ConfigMap that it generates."""
 
 _OF_HELM: Final = ("helm.sh/hook", "helm.sh/chart", "app.kubernetes.io/managed-by")
-_SECONDS: Final = 60.0
+_SECONDS: Final = 180.0
 
 
 def kubectl() -> str:

@@ -25,7 +25,7 @@ async def counting(settings: Settings) -> AsyncIterator[Forked]:
         process = await fork(_run, settings.model_dump_json(), environment={}, stderr=nowhere)
     try:
         assert process.stdout is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while (await process.stdout.readline()).strip() != _READY.encode():
                 assert not process.stdout.at_eof(), "it ended before it was ready"
         yield process

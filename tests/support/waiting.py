@@ -10,7 +10,7 @@ _GROWTH = 1.5
 
 
 async def until(
-    holds: Callable[[], Awaitable[bool] | bool], seconds: float = 60.0, message: str = "the condition was not true"
+    holds: Callable[[], Awaitable[bool] | bool], seconds: float = 120.0, message: str = "the condition was not true"
 ) -> None:
     """Return when a condition holds.
 

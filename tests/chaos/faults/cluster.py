@@ -396,7 +396,7 @@ class Cluster:
         await asyncio.gather(*(node.until_answers() for node in self.nodes))
         await self.until_whole()
 
-    async def until_whole(self, seconds: float = 60.0) -> None:
+    async def until_whole(self, seconds: float = 180.0) -> None:
         """Return when every partition has all its copies in sync.
 
         Raises:

@@ -117,7 +117,7 @@ class Recorder:
             self.last = time.monotonic()
             self._heard(short, record)
 
-    async def complete(self, seconds: float = 60.0) -> None:
+    async def complete(self, seconds: float = 180.0) -> None:
         """Read everything once more from the beginning to the present end, with a reader that has seen no fault."""
         left: set[Place] = set()
         known = set(self.noted)

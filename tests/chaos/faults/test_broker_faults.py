@@ -41,7 +41,7 @@ from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPla
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.topics import BINDINGS, PLACEMENTS, TIMER_FIRED, partition_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 PREFIX = "faults"
 _PATIENCE_WITH_A_BROKER = 60.0  # seconds

@@ -15,7 +15,7 @@ from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TAINTS
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -27,7 +27,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
 
 async def write(bootstrap: str) -> None:
     """Have a record in each partition taken by all that must have it; with a broker less it may take a while."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         for partition in range(3):
             while not await _taken(bootstrap, partition):
                 pass

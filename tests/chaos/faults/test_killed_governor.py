@@ -23,7 +23,7 @@ from moorage_schemas.taint import TargetTainted
 from moorage_schemas.topics import TAINTS, ZONE_GRANTS, ZONE_MEMBERS
 from moorage_schemas.zone import NoExecuteGranted, ZoneMembered
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 RATE, WAIT = 1.0, 1.0
 NODES = 10

@@ -23,7 +23,7 @@ from moorage.cli.local import services
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import BINDINGS
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 ROUNDS = len(services.names())
 """Each service is killed once, alone and beside another process of its own."""

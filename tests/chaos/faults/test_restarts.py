@@ -45,7 +45,7 @@ from moorage_schemas.topics import (
 )
 from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 TOPICS = (CONDITIONS, TAINTS, BINDINGS, EVICTIONS, TIMER_FIRED, EVICTION_ANSWERS, ZONE_MEMBERS, ZONE_GRANTS, ZONES)
 PODS = 2  # on each node
@@ -70,7 +70,7 @@ class WatchedFleet:
 
         self._reader = reader
 
-    async def until(self, holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    async def until(self, holds: Callable[[], bool], seconds: float = 180.0) -> None:
         """Read on until something holds of all that was read."""
 
         def look(more: list[Seen]) -> bool:
@@ -158,7 +158,7 @@ class WatchedFleet:
         assert len({one.workload.key for one in told}) == len(told), "decided twice"
         return Counter(one.target.name for one in told)
 
-    async def until_completed(self, nodes: Sequence[str], seconds: float = 60.0) -> None:
+    async def until_completed(self, nodes: Sequence[str], seconds: float = 180.0) -> None:
         """All the pods of some nodes are gone."""
         await self.until(lambda: self.count(EvictionState.COMPLETED, nodes) == PODS * len(nodes), seconds)
 

@@ -11,7 +11,7 @@ from tests.chaos.faults.cluster import Cluster
 from tests.chaos.faults.kinds import KINDS, in_turn
 from tests.chaos.faults.round import play
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 SEED = 1
 

@@ -131,7 +131,7 @@ class Stage:
 
     async def until(self, *did: str) -> None:
         try:
-            await until(lambda: self.did == list(did), 5)
+            await until(lambda: self.did == list(did))
         except TimeoutError:
             assert self.did == list(did)
 
