@@ -81,11 +81,7 @@ async def serve(settings: Settings, *, ready: Ready | None = None, front: Front 
 
 
 async def _serve(settings: Settings, ready: Ready | None, front: Front | None) -> None:
-    """Serve until cancelled.
-
-    Raises:
-        ExceptionGroup: with TablesTooOld or StartAfresh, among others, if everything has to be read again.
-    """
+    """Serve until cancelled."""
     store, metrics, clock = Store(), Metrics(), WallClock()
     tls = server_tls(settings)
     authenticator = authenticator_of(settings, store, metrics)

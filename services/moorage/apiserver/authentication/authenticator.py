@@ -227,11 +227,7 @@ def _account_keys(settings: Settings, skew: timedelta) -> AccountKeys:
 
 
 def _of_setting(field: str, value: str, make: Callable[[], T]) -> T:
-    """Return what is made from a file that a setting names.
-
-    Raises:
-        OSError, ValueError: as from `make`, and the text names the setting.
-    """
+    """Return what is made from a file that a setting names."""
     try:
         return make()
     except OSError as error:

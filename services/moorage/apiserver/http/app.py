@@ -415,11 +415,7 @@ def _parts(request: Request) -> list[str]:
 
 
 def _read(request: Request) -> Request:
-    """Return the request, if it only reads.
-
-    Raises:
-        StatusError: 405 if it does not.
-    """
+    """Return the request, if it only reads. Raises StatusError: 405 if it does not."""
     if request.method not in _READING:
         raise paths.not_allowed()
     return request

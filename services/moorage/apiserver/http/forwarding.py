@@ -214,12 +214,7 @@ class Forwarding:
         return response
 
     async def _sent(self, asked: httpx.Request) -> tuple[httpx.Response, bytes]:
-        """Return the answer to a request, and its body.
-
-        Raises:
-            NotTakenError: the request was not sent.
-            StatusError: 504 if it is not known what became of it.
-        """
+        """Return the answer to a request, and its body."""
         sending = asyncio.ensure_future(self._exchanged(asked))
         replaced = asyncio.ensure_future(self._replaced(self._store.leader_version))
         try:
@@ -343,11 +338,7 @@ class ForwardingMiddleware:
             await response(scope, receive, send)
 
     async def _forwarded(self, request: Request, replayed: _Replayed) -> Response | None:
-        """Return the answer of the gateway that leads. None if this one is to answer.
-
-        Raises:
-            StatusError: as `Forwarding.answer`; and 413 if the body is too large.
-        """
+        """Return the answer of the gateway that leads. None if this one is to answer."""
         forwarding, clock, bearer = self._forwarding, asyncio.get_running_loop().time, ""
         until = clock() + PATIENCE
         while not forwarding.takes:

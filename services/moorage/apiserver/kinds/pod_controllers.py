@@ -37,12 +37,7 @@ _SCHEDULED: Final = text("status", "scheduledReplicas", default="0")
 
 
 def _columns(ready: Cell, scheduled: Cell = _SCHEDULED) -> tuple[TableColumn, ...]:
-    """Return the columns of a controller.
-
-    Args:
-        ready: the cell of the numbers of ready and of wanted pods.
-        scheduled: the cell of the number of bound pods.
-    """
+    """Return the columns of a controller."""
     return (
         TableColumn("READY", ready),
         TableColumn("SCHEDULED", scheduled),

@@ -54,11 +54,7 @@ def check_events(events: Iterable[Any], deepest: int = DEEPEST, *, documents: in
 
 
 class _Document:
-    """Counts the values of one document.
-
-    Args:
-        deepest: levels of nesting.
-    """
+    """Counts the values of one document."""
 
     def __init__(self, deepest: int) -> None:
         self._deepest = deepest

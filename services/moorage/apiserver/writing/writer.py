@@ -80,11 +80,7 @@ class _Edit:
     dry_run: bool
 
     def check(self, uid: str, resource_version: str) -> None:
-        """Check that the object is the expected one, in the expected version. Empty texts are not checked.
-
-        Raises:
-            StatusError: 409 if it is not.
-        """
+        """Check that the object is the expected one, in the expected version. Empty texts are not checked."""
         kind, name, own = self.kind, self.object_id.name, str(self.shown.document["metadata"].get("uid", ""))
         if uid not in {"", own}:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
@@ -94,11 +90,7 @@ class _Edit:
 
 
 def _check_may_delete(kind: ServedKind, object_id: ObjectId, shown: ShownObject, wanted: Preconditions) -> None:
-    """Check that an object is the one that is to be deleted.
-
-    Raises:
-        StatusError: 409 if it is not. It names the kind, not the resource, as that of a kube-apiserver does.
-    """
+    """Check that an object is the one that is to be deleted."""
     uid, version = str(shown.document["metadata"].get("uid", "")), str(shown.version)
     if wanted.uid not in {"", uid}:
         why = (
@@ -112,6 +104,7 @@ def _check_may_delete(kind: ServedKind, object_id: ObjectId, shown: ShownObject,
         )
     else:
         return
+    # As that of a kube-apiserver, the error names the kind, not the resource.
     raise api_errors.conflict(kind.group, kind.kind, object_id.name, why)
 
 
@@ -476,11 +469,7 @@ class Writer:
 
     @asynccontextmanager
     async def _controller_of(self, object_id: ObjectId) -> AsyncIterator[tuple[WorkloadPlaced, ResourceDeclared]]:
-        """Hold a controller, and yield the decision about a pod that it makes and its record.
-
-        Raises:
-            StatusError: 404 if the pod no longer exists.
-        """
+        """Hold a controller, and yield the decision about a pod that it makes and its record."""
         tables = self._store.tables
         placed = tables.placements.get(object_id.key)
         owner_id = ObjectId.of(placed.owner.key) if placed is not None else object_id
@@ -535,11 +524,7 @@ class Writer:
 
     @contextmanager
     def _created_in(self, kind: ServedKind, namespace: str, name: str) -> Iterator[None]:
-        """Count an object that is being created, so that its namespace does not go meanwhile.
-
-        Raises:
-            StatusError: its namespace does not exist, or is being deleted.
-        """
+        """Count an object that is being created, so that its namespace does not go meanwhile."""
         check_namespace(kind, namespace, name, self._store.tables)
         self._creating[namespace] += 1
         try:

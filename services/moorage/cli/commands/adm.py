@@ -33,14 +33,7 @@ Document = dict[str, Any]
 
 
 class _Change:
-    """A change of the bindings of a role.
-
-    Args:
-        ctx: of the command.
-        name: of the role.
-        namespace: of the bindings. Empty for all.
-        is_role: whether it is a Role of the namespace.
-    """
+    """A change of the bindings of a role."""
 
     def __init__(self, ctx: typer.Context, name: str, namespace: str = "", *, is_role: bool = False) -> None:
         self._ctx = ctx

@@ -122,11 +122,7 @@ def parameters(dry_run: str, field_manager: str = "", validate: str = "") -> dic
 
 
 def _chooser(selector: str) -> Callable[[Manifest], bool]:
-    """Return whether an object of a file is selected. As in kubectl, the labels in the file decide.
-
-    Raises:
-        UsageError: the selector cannot be read.
-    """
+    """Return whether an object of a file is selected. As in kubectl, the labels in the file decide."""
     from moorage.apiserver.http.messages.selectors import selector as selecting  # noqa: PLC0415 - as above
     from moorage.apiserver.machinery.api_errors import StatusError  # noqa: PLC0415 - only needed for files with a selector
 

@@ -77,11 +77,7 @@ def _answer(request: Request, found: Rendered, media_type: str) -> Response:
 
 
 def _preferred(request: Request, offered: tuple[str, ...]) -> str:
-    """Return the first media type that a request accepts of those that are offered.
-
-    Raises:
-        StatusError: 406 if it accepts none.
-    """
+    """Return the first media type that a request accepts of those that are offered."""
     accepted = request.headers.get("accept", "") or _JSON
     for clause in accepted.split(","):
         name = clause.partition(";")[0].strip().lower()

@@ -165,10 +165,7 @@ def forbidden(user: User, asked: Attributes, reason: str = "") -> StatusError:
 def _check_origin(request: Request) -> None:
     """Refuse a request that changes something, if a page of another site has made a browser send it.
 
-    One with a bearer token is let through: a browser adds none by itself.
-
-    Raises:
-        StatusError: 403 if it is refused.
+    One with a bearer token is let through: a browser adds none by itself. Raises StatusError: 403 if it is refused.
     """
     if request.method in _READING or "authorization" in request.headers:
         return

@@ -97,11 +97,7 @@ class DeadLettersApi:
         return response
 
     async def _found(self, path: ResourcePath) -> tuple[LetterRecord, DeadLettered]:
-        """Return the letter that a path names.
-
-        Raises:
-            StatusError: 404 if there is none.
-        """
+        """Return the letter that a path names. Raises StatusError: 404 if there is none."""
         missing = api_errors.not_found(path.kind.group, path.kind.plural, path.name)
         name = LetterName.parse(path.name)
         if name is None:
@@ -219,11 +215,7 @@ def _token(rest: Mapping[int, int]) -> str:
 
 
 def _before(text: str, bounds: Mapping[int, range]) -> Mapping[int, int]:
-    """Read where an earlier part of a list ended.
-
-    Raises:
-        StatusError: 400 if the text is no token of a list of letters.
-    """
+    """Read where an earlier part of a list ended."""
     try:
         found = orjson.loads(base64.b64decode(text.encode() + b"=" * (-len(text) % 4), b"-_", validate=True))
         offsets = found["before"] if found["v"] == _FORM else None

@@ -246,11 +246,7 @@ def _event(name: str, data: dict[str, Any], version: int | None = -1) -> bytes:
 
 
 def _version(text: str) -> int | None:
-    """Return the version in `Last-Event-ID`. None if there is none.
-
-    Raises:
-        StatusError: 400 if it is no version.
-    """
+    """Return the version in `Last-Event-ID`. None if there is none. Raises StatusError: 400 if it is no version."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS:

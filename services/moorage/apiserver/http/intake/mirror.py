@@ -105,11 +105,7 @@ def mirrors(name: str = "") -> Attributes:
 
 
 def _read(document: Any) -> _Request:
-    """Read a batch.
-
-    Raises:
-        StatusError: 400 if it is none, 413 if it has too many objects.
-    """
+    """Read a batch. Raises StatusError: 400 if it is none, 413 if it has too many objects."""
     if not isinstance(document, dict):
         raise bad_request("the body must be a JSON object with source, cluster, objects and deleted")
     if unknown := sorted(set(document) - _FIELDS):

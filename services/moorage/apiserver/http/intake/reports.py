@@ -374,11 +374,7 @@ def _said(write: Write) -> tuple[ConditionReported, str]:
 
 
 def _within(report: ConditionReported, cluster: str) -> ConditionReported:
-    """Return a report that was sent to the API of a cluster, where references need not name it.
-
-    Raises:
-        StatusError: 422 if it names another one.
-    """
+    """Return a report that was sent to the API of a cluster, where references need not name it."""
     if not cluster:
         return report
     changes: dict[str, TargetRef | WorkloadRef] = {}

@@ -265,11 +265,7 @@ def _unreadable(why: str) -> StatusError:
 
 
 def _integer(text: str) -> int:
-    """Return a number in a query. 0 if it is empty.
-
-    Raises:
-        StatusError: 400 if it is none, or does not fit into 64 bits.
-    """
+    """Return a number in a query. 0 if it is empty."""
     if not text:
         return 0
     digits = text[1:] if text[0] in "+-" else text

@@ -80,11 +80,7 @@ class DeleteVerbs:
         )
 
     def _check_uid(self, path: ResourcePath, object_id: ObjectId, wanted: str) -> None:
-        """Check the uid before the writer does, which compares it in other words.
-
-        Raises:
-            StatusError: 409 if the object has another uid.
-        """
+        """Check the uid before the writer does, which compares it in other words."""
         present = self._backend.store.get(object_id)
         uid = present.document["metadata"].get("uid", "") if wanted and present is not None else wanted
         if uid != wanted:

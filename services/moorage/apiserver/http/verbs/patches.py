@@ -178,11 +178,7 @@ class PatchVerb:
 
     @staticmethod
     def _applied_anew(path: ResourcePath, sent: SentPatch, how: Apply) -> Document:
-        """Return an object that an apply creates. Its version, if it names one, means nothing.
-
-        Raises:
-            StatusError: 400 if the object has no name, 409 if it is to be a certain one, by its uid.
-        """
+        """Return an object that an apply creates. Its version, if it names one, means nothing."""
         metadata = sent.content.get("metadata")
         if not isinstance(metadata, Mapping) or not metadata.get("name"):
             raise bodies.without_name(path.name)
@@ -263,11 +259,7 @@ async def read_patch(
 
 
 def _check_form(media: str, content: Any, validation: str) -> None:
-    """Check that a patch is an object, or that a JSON patch is a list.
-
-    Raises:
-        StatusError: 400 if it is not. As in Kubernetes, the words depend on who looks at it first.
-    """
+    """Check that a patch is an object, or a JSON patch a list. The words depend on who looks first, as upstream."""
     is_ignored = validation == decoding.IGNORE
     if media == JSON_PATCH:
         if not isinstance(content, list) and is_ignored:
@@ -306,11 +298,7 @@ def media_of(expected: Expected) -> tuple[str, ...]:
 
 
 def _check_same_object(expected: Expected, shown: Mapping[str, Any], result: Any) -> None:
-    """Check that a patch of a part leaves the uid as it is. Of a whole object, that is one of the rules.
-
-    Raises:
-        StatusError: 422 if it does not.
-    """
+    """Check that a patch of a part leaves the uid as it is. Of a whole object, that is one of the rules."""
     before, after = ((one.get("metadata") if isinstance(one, Mapping) else None) or {} for one in (shown, result))
     uid = after.get("uid") if isinstance(after, Mapping) else None
     if isinstance(uid, str) and uid not in {"", before.get("uid", uid)}:

@@ -205,12 +205,7 @@ class ReadVerbs:
         return JsonEvents(form, include, self._backend.clock.now)
 
     async def _reach(self, version: int) -> None:
-        """Wait until a resource version is shown here.
-
-        Raises:
-            StatusError: 504 if that takes too long, most likely because no gateway has ever given it; 410 if none can
-                have given it.
-        """
+        """Wait until a resource version is shown here."""
         await watch.fresh(self._backend.store, version)
 
 

@@ -147,13 +147,7 @@ class ObjectMap(Generic[ValueT]):
 
 
 class _Packed(Generic[EventT]):
-    """Turns the records of one topic into few bytes and back.
-
-    Args:
-        event: the model of the records.
-        read: reads the JSON of a record faster than the model, as an object with the same fields. It returns None for
-            what it leaves to the model.
-    """
+    """Turns the records of one topic into few bytes and back."""
 
     __slots__ = ("_event", "_packer", "_read", "_recent")
 

@@ -146,15 +146,7 @@ _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def _measure(document: Any, *, is_checked: bool) -> None:
-    """Refuse what is too deep, or is too large once its aliases are written out, and what JSON cannot express.
-
-    Args:
-        document: what was parsed.
-        is_checked: whether JSON can express every text and number in it.
-
-    Raises:
-        ParseError: with the reason.
-    """
+    """Refuse what is too deep, or is too large once its aliases are written out, and what JSON cannot express."""
     level: list[Any] = [document]
     values = 0
     for _ in range(DEEPEST + 1):

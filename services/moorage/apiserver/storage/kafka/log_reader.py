@@ -114,11 +114,7 @@ class LogReader:
             tasks.create_task(self._mind())
 
     async def _mind(self) -> None:
-        """Check regularly that all records in Kafka are being read. A consumer can stop without an error.
-
-        Raises:
-            StartAfresh: a partition has made no progress for as long as the watchdog allows services.
-        """
+        """Check regularly that all records in Kafka are being read. A consumer can stop without an error."""
         limit = self._settings.watchdog_timeout
         offsets = Offsets(self._settings, name=f"{self._name}-ends")
         stood = 0.0

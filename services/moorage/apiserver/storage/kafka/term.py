@@ -228,11 +228,7 @@ class Term:
         return Meta(id=identity, source=SOURCE, type=OBJECTS.event_type, time=self._clock.now(), subject=key)
 
     async def _write_on(self) -> None:
-        """Write what is requested, and what follows from records of other topics, until the term ends.
-
-        Raises:
-            TermEnded: the term has ended.
-        """
+        """Write what is requested, and what follows from records of other topics, until the term ends."""
         complete = self._store.complete
         while True:
             await self._work.wait()
@@ -247,12 +243,7 @@ class Term:
                 complete = True
 
     def _check(self) -> None:
-        """Check that writes may go on.
-
-        Raises:
-            Deposed: another gateway leads.
-            TablesTooOld: the tables that writes are checked against may lack deletions.
-        """
+        """Check that writes may go on."""
         if self._deposed.is_set():
             raise Deposed(_FENCED)
         if self._age.is_expired:
@@ -268,11 +259,7 @@ class Term:
         return batch
 
     async def _write(self, batch: Sequence[_Pending]) -> None:
-        """Write what a batch requests in one transaction, with the objects that it changes and others that are due.
-
-        Raises:
-            TermEnded: the transaction has failed.
-        """
+        """Write what a batch requests in one transaction, with the objects that it changes and others that are due."""
         producer = self._producer
         if producer is None:
             raise TermEnded("the writer is not open")
