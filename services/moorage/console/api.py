@@ -102,16 +102,7 @@ class ApiClient:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> ApiAnswer:
-        """Send a request and return the answer, whatever its code.
-
-        Args:
-            method: the HTTP method.
-            path: the path, with its parts quoted (`api_path`).
-            query: the parameters.
-            body: what is sent as JSON. None sends nothing.
-            content_type: how the body is to be read.
-            accept: the form of the answer.
-        """
+        """Send a request and return the answer, whatever its code. `body` is sent as JSON; None sends nothing."""
         content = b"" if body is None else orjson.dumps(body)
         sent = [(b"content-type", content_type.encode())] if content else []
         parts: list[bytes] = []
@@ -147,12 +138,8 @@ class ApiClient:
     async def watch(self, path: str, query: Mapping[str, str], accept: str, take: Callable[[bytes], bool]) -> int:
         """Send a watch, and return the code of its answer when it ends.
 
-        Args:
-            path: of the kind.
-            query: the parameters.
-            accept: the form of the events.
-            take: is called with each part of the answer. It returns whether there is much more to come, so that others
-                get the processor first.
+        `take` is called with each part of the answer. It returns whether there is much more to come, so that others get
+        the processor first.
         """
         return await self._exchange("GET", path, {**query, "watch": "true"}, [(b"accept", accept.encode())], take=take)
 
@@ -211,11 +198,7 @@ _PATIENCE: Final = 1.0
 
 
 class ClusterChoice:
-    """The names of mirrored clusters.
-
-    Args:
-        client: the API of the home fleet, as the console itself calls it.
-    """
+    """The names of mirrored clusters."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client

@@ -79,12 +79,6 @@ Handler = Callable[[Request], Awaitable[Response]]
 class Console:
     """Answers what is the console's.
 
-    Args:
-        app: the API. It answers all other requests.
-        host: the process that serves the console.
-        pages: the pages that are served.
-        actions: what forms do.
-
     Raises:
         OSError: the key that gateways share cannot be read.
     """

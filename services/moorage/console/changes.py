@@ -45,16 +45,7 @@ class ApiWrite:
 def write_of(
     kind: ApiKind, verb: str, namespace: str = "", name: str = "", subresource: str = "", *, body: Any = None
 ) -> ApiWrite:
-    """Return the request that creates, patches or deletes an object.
-
-    Args:
-        kind: of the object.
-        verb: `create`, `patch` or `delete`.
-        namespace: of the object. Empty if it is in none.
-        name: of the object. Empty if it is new.
-        subresource: of the object. Empty for the object itself.
-        body: what is sent.
-    """
+    """Return the request that creates, patches or deletes an object. `verb` is `create`, `patch` or `delete`."""
     asked = kind.asked(verb, namespace, name, subresource)
     form = MERGE if verb == "patch" else JSON
     return ApiWrite(_METHODS[verb], kind.path(namespace, name, subresource), asked, body, form)

@@ -126,12 +126,7 @@ RowT = TypeVar("RowT")
 
 
 class FleetIndex(Listener):
-    """The objects of one fleet in short, as they change.
-
-    Args:
-        watches: tell of changes.
-        cluster: whose objects they are. Empty for the home fleet.
-    """
+    """The objects of one fleet in short, as they change."""
 
     kinds: tuple[str, ...] = INDEXED
 

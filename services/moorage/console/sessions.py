@@ -33,11 +33,7 @@ _UNAUTHENTICATED: Final = 401
 
 
 class LoginNeededError(Exception):
-    """The request has no session.
-
-    Args:
-        ended: whether its token is no longer valid.
-    """
+    """The request has no session. `ended`: whether its token is no longer valid."""
 
     def __init__(self, *, ended: bool) -> None:
         super().__init__("log in")
@@ -58,9 +54,6 @@ class Session:
 
 class Sessions:
     """Finds the session of a request.
-
-    Args:
-        host: identifies callers. Its settings name the key that all gateways share.
 
     Raises:
         OSError: that key cannot be read.

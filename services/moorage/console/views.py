@@ -48,10 +48,7 @@ class FleetReader:
     async def all(self, kind: str, namespace: str = "", **query: str) -> list[dict[str, Any]]:
         """Return the objects of a kind in one namespace or in all.
 
-        Args:
-            kind: the kind.
-            namespace: of the objects. Empty for all.
-            query: the options of the list, such as `fieldSelector`.
+        `query` has the options of the list, such as `fieldSelector`.
 
         Raises:
             PageError: the API does not answer.

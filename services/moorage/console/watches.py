@@ -42,13 +42,7 @@ class Listener(Protocol):
 
 
 class KindWatch:
-    """The objects of a kind in one fleet, as a watch shows them.
-
-    Args:
-        api: the API of that fleet.
-        kind: the kind.
-        listener: gets the objects. None if their names are enough.
-    """
+    """The objects of a kind in one fleet, as a watch shows them. `listener` is None if their names are enough."""
 
     def __init__(self, api: ApiClient, kind: ApiKind, listener: Listener | None) -> None:
         self._kind = kind
@@ -145,13 +139,7 @@ class KindWatch:
 
 
 class Watches:
-    """The watches that are open.
-
-    Args:
-        api: the API of the home fleet, as the console itself calls it.
-        kinds: the kinds that there are.
-        kept: kinds of the home fleet that are followed all the time.
-    """
+    """The watches that are open. `kept` are kinds of the home fleet that are followed all the time."""
 
     def __init__(self, api: ApiClient, kinds: Kinds, kept: Iterable[str]) -> None:
         self._api = api

@@ -98,10 +98,7 @@ def _template_part(pod: Mapping[str, Any]) -> tuple[Any, ...]:
 def check_unbound(pod: Mapping[str, Any], uid: str, ordered: str = "") -> None:
     """Check that a pod may be bound to a node.
 
-    Args:
-        pod: the pod as it is shown.
-        uid: of the pod that is meant; empty for any of that name.
-        ordered: the node that it was bound to a moment ago; empty for none.
+    An empty `uid` stands for any pod of that name; `ordered` is the node that it was bound to a moment ago.
 
     Raises:
         StatusError: 409 if it has a node, is gated, is being deleted, or is another pod.

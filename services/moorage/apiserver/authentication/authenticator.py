@@ -65,14 +65,7 @@ class ShownCredentials:
 
 
 class Authenticator:
-    """The authentication of requests.
-
-    Args:
-        settings: how users show who they are.
-        lookup: what is known of service accounts.
-        metrics: attempts are counted here.
-        oidc: accepts JWTs, instead of what the settings name.
-        clock: the seconds since some moment.
+    """The authentication of requests. `oidc` accepts JWTs, instead of what the settings name.
 
     Raises:
         OSError: a file cannot be read.

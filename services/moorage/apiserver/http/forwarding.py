@@ -92,15 +92,7 @@ class NotTakenError(StatusError):
 
 
 class Forwarding:
-    """Forwards requests to the gateway that leads.
-
-    Args:
-        store: names the leader.
-        own: identifies this gateway.
-        leading: whether this gateway leads.
-        ca_file: the authorities of its certificate. Empty for those of the system.
-        transport: sends the requests, in tests.
-    """
+    """Forwards requests to the gateway that leads. An empty `ca_file` stands for the authorities of the system."""
 
     def __init__(
         self,
@@ -176,10 +168,7 @@ class Forwarding:
     async def answer(self, request: Request, body: bytes, bearer: str = "") -> Response:
         """Return the leader's answer to a request.
 
-        Args:
-            request: the request. Its body was read.
-            body: its body.
-            bearer: the token that identifies the sender to the leader. Empty if the request's own headers do.
+        `bearer` identifies the sender to the leader. It is empty if the request's own headers do.
 
         Raises:
             NotTakenError: there is no leader, or it cannot be reached, or it no longer leads.
@@ -276,16 +265,7 @@ def _raw_path(request: Request) -> bytes:
 
 
 class ForwardingMiddleware:
-    """Forwards writes while this gateway does not lead.
-
-    Args:
-        app: answers everything else.
-        forwarding: forwards.
-        access: identifies the sender of a request. The leader checks permissions.
-        store: its version goes with answers to forwarded requests.
-        metrics: forwarded requests are counted here.
-        hosts: the host names under which the gateway may be called (`check_host`).
-    """
+    """Forwards writes while this gateway does not lead."""
 
     def __init__(
         self,

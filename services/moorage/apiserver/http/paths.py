@@ -121,11 +121,7 @@ def path_of(cluster: str) -> str:
 
 
 class ClusterPaths:
-    """Takes the cluster out of the path of a request, and notes it.
-
-    Args:
-        app: answers the request. Its path is that of the home fleet.
-    """
+    """Takes the cluster out of the path of a request, and notes it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -72,13 +72,7 @@ class ResourcesApi:
 
 
 class ClusterApis:
-    """Answers requests about the objects of clusters.
-
-    Args:
-        store: the objects of all fleets.
-        backend: that of the home fleet.
-        writer_of: returns what writes objects of a cluster.
-    """
+    """Answers requests about the objects of clusters. `backend` is that of the home fleet."""
 
     def __init__(self, store: Store, backend: Backend, writer_of: Callable[[str], Writer]) -> None:
         self._store = store

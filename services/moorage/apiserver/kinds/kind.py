@@ -251,9 +251,7 @@ class Kind(Generic[ResourceT]):
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
         """Return the errors in fields that the typed view does not have, in Kubernetes' order.
 
-        Args:
-            document: the object, with the defaults of its fields.
-            is_new: whether it is being created.
+        The document has the defaults of its fields.
         """
         from moorage.apiserver.rules.validation.of_kinds import DOCUMENTS, NEW
 
@@ -263,9 +261,7 @@ class Kind(Generic[ResourceT]):
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
         """Return the errors in fields that a change may not change.
 
-        Args:
-            before: the object as it is shown.
-            after: the object as it is wanted, with the defaults of admission.
+        `before` is the object as it is shown, and `after` as it is wanted, with the defaults of admission.
         """
         from moorage.apiserver.rules.validation.of_kinds import UPDATES
 
@@ -291,9 +287,7 @@ class Kind(Generic[ResourceT]):
     def changed(self, wanted: Document, shown: Mapping[str, Any]) -> Document:
         """Return the wanted state of an existing object, with the parts that the kind carries over.
 
-        Args:
-            wanted: what the writer sent, or what a patch makes of the object.
-            shown: the object as it is shown.
+        `wanted` is what the writer sent, or what a patch makes of the object. `shown` is the object as it is shown.
         """
         return wanted
 
@@ -304,9 +298,8 @@ class Kind(Generic[ResourceT]):
     def admitted(self, document: Document, rules: Iterable[DedicatedNodes]) -> Document:
         """Return an object with the defaults of admission.
 
-        Args:
-            document: the object, without what the services decide.
-            rules: the fleet's rules for dedicated nodes. None of them when an existing object is changed.
+        The document is without what the services decide. An object that exists already gets no rules for dedicated
+        nodes.
 
         Raises:
             QuantityError: a request or limit is no quantity.
@@ -316,19 +309,14 @@ class Kind(Generic[ResourceT]):
     def without_decided(self, document: Document, stored: Mapping[str, Any]) -> Document:
         """Return a change without what the services have added to the object that is shown.
 
-        Args:
-            document: what is wanted, with the defaults of admission.
-            stored: the object as it was declared.
+        `document` is what is wanted, with the defaults of admission, and `stored` the object as it was declared.
         """
         return document
 
     def same(self, document: Document, stored: Mapping[str, Any], records: Records) -> Document:
         """Return a change with those parts as they are kept that mean the same, so that they do not count as changed.
 
-        Args:
-            document: what is wanted, with the defaults of admission.
-            stored: the object as it was declared.
-            records: the latest records.
+        `document` is what is wanted, with the defaults of admission, and `stored` the object as it was declared.
         """
         return document
 
@@ -341,12 +329,7 @@ class Kind(Generic[ResourceT]):
         return None
 
     def refusal(self, name: str, change: str) -> str:
-        """Return why an object may not be changed or deleted. Empty if it may.
-
-        Args:
-            name: of the object.
-            change: `changed` or `deleted`.
-        """
+        """Return why an object may not be changed or deleted. Empty if it may. `change` is `changed` or `deleted`."""
         is_kept = change == "deleted" and name in {*self.built_in, *self.in_each_namespace}
         return self.built_in_kept if is_kept else ""
 
@@ -357,19 +340,14 @@ class Kind(Generic[ResourceT]):
     def is_heartbeat(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
         """Return whether a change is only a sign of life, which is not audited.
 
-        Args:
-            before: the object as it was declared.
-            after: the object as it is declared now.
+        `before` and `after` are the object as it is declared.
         """
         return False
 
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterable[str]:
         """Return notes for the writer on parts that were not applied, or do not exist.
 
-        Args:
-            document: the object as it is shown now.
-            sent: the object or the patch that was sent.
-            records: the latest records.
+        `document` is the object as it is shown now, and `sent` the object or the patch that was sent.
         """
         return ()
 
@@ -552,10 +530,7 @@ class View(Untyped):
     def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """Return the objects that a record shows, of a view that is made of the records of a topic.
 
-        Args:
-            key: of the record.
-            record: as it is now, or as it was before. It has the fields of its model, and may be a row
-                (`Records`).
+        The record is as it is now, or as it was before, and may be a row (`Records`).
         """
         from moorage.apiserver.kinds.status.records import ObjectId
 

@@ -152,12 +152,8 @@ class Writer:
     ) -> ShownObject:
         """Create an object.
 
-        Args:
-            kind: of the object.
-            document: the object.
-            caller: the writer.
-            dry_run: whether everything is checked, nothing is written, and the object is returned as it would be.
-            is_accepted: whether the object is made of another one that is there, so that its fields may break rules.
+        With `dry_run`, nothing is written. `is_accepted`: whether it is made of another object that is there, so that
+        its fields may break rules.
 
         Raises:
             StatusError: 404 if its namespace does not exist, 403 if that is being deleted or the caller may not write
@@ -407,12 +403,7 @@ class Writer:
     async def bind(self, object_id: ObjectId, node: str, uid: str, caller: Caller, *, dry_run: bool = False) -> None:
         """Set the node of a pod that has none: the choice of another scheduler, or of a person.
 
-        Args:
-            object_id: of the pod.
-            node: the name of the node. It need not exist yet.
-            uid: of the pod that is meant; empty for any of that name.
-            caller: who has chosen.
-            dry_run: whether everything is checked and nothing is written.
+        The node need not exist yet. An empty `uid` stands for any pod of that name.
 
         Raises:
             StatusError: 404 if there is no such pod, 409 if it has a node, is being deleted or has another uid, 503 if

@@ -81,9 +81,6 @@ NONE: Final = Credentials()
 def of_environment(options: Mapping[str, Any]) -> Credentials:
     """Return what the options of a command and the environment name.
 
-    Args:
-        options: the options of the root command by their names.
-
     Raises:
         CliError: a file cannot be read.
     """
@@ -124,12 +121,7 @@ def text_of(file: str | Path) -> str:
 
 
 def of_entry(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> Credentials:
-    """Return what a cluster and a user of a kubeconfig name.
-
-    Args:
-        cluster: the entry of the cluster.
-        user: the entry of the user.
-        folder: the folder of the kubeconfig, from which its relative paths begin.
+    """Return what a cluster and a user of a kubeconfig name. Its relative paths begin from its folder.
 
     Raises:
         CliError: a file or data cannot be read.

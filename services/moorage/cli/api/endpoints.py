@@ -33,12 +33,8 @@ def load_settings(
     """Return the settings from the environment.
 
     If the Kafka of a running `moorage up` requires authentication, and the environment has no credentials, they are
-    those of a user that `moorage up` has made.
-
-    Args:
-        flags: the flags of the command line by the settings' names. They take precedence over the environment.
-        kafka_role: the role of that user.
-        overrides: the settings that the command itself sets.
+    those of a user that `moorage up` has made. `flags` are those of the command line by the settings' names, and take
+    precedence. `kafka_role` is the role of that user, and `overrides` are settings that the command itself sets.
 
     Raises:
         UsageError: a variable or a flag has an invalid value. The message names it, the value and the rule.
@@ -185,10 +181,7 @@ def gateway(ctx: typer.Context) -> str:
 def connect(ctx: typer.Context, *, patience: float | None = None, quietly: bool = False) -> Client:
     """Return a client of the gateway.
 
-    Args:
-        ctx: the context of the command.
-        patience: seconds to wait for an answer, instead of the default.
-        quietly: whether not to print that the server is a guess.
+    `patience` is in seconds. `quietly`: whether not to print that the server is a guess.
     """
     return _client(found := server(ctx), found.address, patience=patience, quietly=quietly)
 

@@ -105,11 +105,7 @@ def change(
 ) -> Changed:
     """Read a target, decide, and write with the version that was read. Repeat if someone else was faster.
 
-    Args:
-        client: the gateway.
-        kind: the target's kind.
-        name: its name.
-        decide: returns for the object the merge patch (None if there is nothing to do) and the word to print.
+    `decide` returns for the object the merge patch (None if there is nothing to do) and the word to print.
 
     Returns:
         The word, and the object before and after the change.

@@ -174,11 +174,6 @@ def named(words: Sequence[str] | None, files: Sequence[str] | None, *, recursive
 class Writing:
     """The way in which a command writes objects and shows them.
 
-    Args:
-        form: the form of what it shows.
-        dry_run: the value of `--dry-run`.
-        field_manager: the manager of the fields.
-
     Raises:
         UsageError: a value is not one of those that the option has.
     """

@@ -169,9 +169,7 @@ class SimulationRequest:
     def failing(self, matching: Callable[[ZoneOutage], list[TargetRef]], said: list[str]) -> list[TargetRef]:
         """Return the targets that fail, each outage after the other, and add their names to `said`.
 
-        Args:
-            matching: finds the targets of an outage.
-            said: the changes so far, in words.
+        `matching` finds the targets of an outage.
 
         Raises:
             CliError: an outage has no targets.
@@ -334,12 +332,6 @@ def _unversioned(body: Any) -> Any:
 
 def ask(server: Server, request: SimulationRequest, span: timedelta, simulation_timeout: float) -> dict[str, Any]:
     """Simulate a change with the query worker behind a gateway, and return the result as a document.
-
-    Args:
-        server: the gateway.
-        request: the change.
-        span: the simulated time.
-        simulation_timeout: how long a simulation may take, in seconds.
 
     Raises:
         CliError: the change is not supported in this way, or the gateway refuses it.

@@ -111,12 +111,7 @@ def until_met(
 ) -> JsonObject | None:
     """Return an object when it fulfils the condition, empty if it is deleted. None after the timeout.
 
-    Args:
-        client: the gateway.
-        place: the object.
-        met: what is waited for.
-        end: the end of the timeout, by the monotonic clock in seconds.
-        missing_is_fine: whether a missing object may appear.
+    `end` is by the monotonic clock in seconds. `missing_is_fine`: whether a missing object may appear.
 
     Raises:
         ServerError: the object does not exist.

@@ -17,9 +17,7 @@ _LONGEST = 1000 * 365 * _DAY
 def parse_duration(text: str, option: str = "") -> timedelta:
     """Return the duration of `90s`, `5m`, `1h30m`, `250ms`, `2d`, or plain seconds.
 
-    Args:
-        text: what is to be read.
-        option: of the command line, which an error names.
+    An error names the `option` of the command line.
 
     Raises:
         UsageError: it is none of these, or longer than any time that can be represented.

@@ -111,10 +111,7 @@ _ROWS: Final = 25
 def lines(told: Document, *, every: bool = False, closely: bool = False) -> Iterator[str]:
     """Yield all of an explanation.
 
-    Args:
-        told: the document.
-        every: show all pods of a controller.
-        closely: show the verdict of each filter and prioritizer for the targets, not one line for each.
+    With `every`, all pods of a controller are shown; with `closely`, the verdict of each filter and prioritizer.
     """
     yield from map(to_the_second, _lines(told, every=every, closely=closely))
 

@@ -76,11 +76,7 @@ class DiscoveredResource:
 
 
 def api_versions(address: str) -> Document:
-    """`/api`: the versions of the core group.
-
-    Args:
-        address: the host and port under which the request came.
-    """
+    """`/api`: the versions of the core group. `address` is the host and port under which the request came."""
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}] if address else []
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
@@ -137,11 +133,7 @@ def server_version() -> Document:
 
 
 def root_paths(*, issues_tokens: bool) -> Document:
-    """`/`: the paths of everything else.
-
-    Args:
-        issues_tokens: whether the keys of service accounts' tokens are shown.
-    """
+    """`/`: the paths of everything else. `issues_tokens`: whether the keys of service accounts' tokens are shown."""
     groups = [
         path
         for group, versions in _groups().items()

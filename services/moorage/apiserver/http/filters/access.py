@@ -42,13 +42,7 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Access:
-    """Lets a request through, or refuses it.
-
-    Args:
-        authenticator: identifies its sender.
-        authorizer: decides what users may do.
-        refused: records refused requests.
-    """
+    """Lets a request through, or refuses it."""
 
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer, refused: RefusedRequests) -> None:
         self.authenticator = authenticator

@@ -89,8 +89,7 @@ def _is_watch(scope: Scope) -> bool:
 class OpenWatches:
     """Counts the watches of each user. Anonymous users are distinguished by their addresses.
 
-    Args:
-        most: how many each may have. 0 means any number.
+    Each may have `most`; 0 means any number.
     """
 
     def __init__(self, most: int) -> None:

@@ -54,13 +54,7 @@ Document = dict[str, Any]
 
 
 class DeadLettersApi:
-    """Answers requests about dead letters.
-
-    Args:
-        backend: determines the form of answers.
-        letters: where they are. None if this gateway cannot read them.
-        replay: sends what was refused again.
-    """
+    """Answers requests about dead letters. `letters` is None if this gateway cannot read them."""
 
     def __init__(self, backend: Backend, letters: DeadLetters | None, replay: DeadLetterReplay) -> None:
         self._backend = backend

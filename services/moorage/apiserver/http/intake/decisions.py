@@ -117,15 +117,7 @@ class SentDecision:
 
 
 class Decisions:
-    """Serves the streams.
-
-    Args:
-        store: has the objects of all fleets and their history.
-        metrics: the streams are counted as watches.
-        watches: they count as the caller's watches.
-        catch_up: returns when the object log was read to the end that it had at the call.
-        heartbeat: as `HEARTBEAT`.
-    """
+    """Serves the streams. `catch_up` returns when the object log was read to the end that it had at the call."""
 
     def __init__(
         self,

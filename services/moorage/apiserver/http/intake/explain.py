@@ -44,11 +44,7 @@ _PASSED_ON: Final = ("content-type", "retry-after")
 class Explanations:
     """Forwards requests to a query worker.
 
-    Args:
-        server: its address. Empty if there is no query worker.
-        transport: sends the requests, in tests.
-        peers: identifies the gateway to the query worker. None if that is not required.
-        simulation_timeout: how long a simulation may take, in seconds.
+    An empty `server` means that there is no query worker; `peers` is None if it requires no identity.
     """
 
     def __init__(

@@ -54,11 +54,7 @@ class _Request:
 class MirrorApi:
     """Takes batches of what bridges have seen.
 
-    Args:
-        writer_of: returns what writes objects of a cluster, or of the home fleet if its name is empty.
-        access: checks permissions to mirror clusters.
-        names: list the mirrored clusters.
-        clusters: record which bridges report.
+    `writer_of` returns what writes objects of a cluster, or of the home fleet if its name is empty.
     """
 
     def __init__(

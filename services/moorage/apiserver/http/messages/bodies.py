@@ -122,11 +122,7 @@ def check_depth(document: Any) -> None:
 def check_identity(document: Document, kind: ServedKind, namespace: str, name: str) -> Document:
     """Return the object with `apiVersion`, `kind` and `metadata` filled in from the path.
 
-    Args:
-        document: the object in the request.
-        kind: the kind in the path.
-        namespace: the namespace in the path. Empty for a kind without namespaces.
-        name: the name in the path. Empty if there is none.
+    An empty `namespace` or `name` is not in the path.
 
     Raises:
         StatusError: 400 if the object contradicts the path.

@@ -81,12 +81,7 @@ def clauses(header: str) -> list[Clause]:
 
 
 def accepted(request: Request, media: Iterable[str], views: Iterable[ObjectView] = (ObjectView.WHOLE,)) -> AnswerForm:
-    """Return the form that a request prefers.
-
-    Args:
-        request: names the forms that it accepts. It accepts JSON if it names none.
-        media: what can be sent, the default first.
-        views: what can be shown.
+    """Return the form that a request prefers. `media` are the types that can be sent, the default first.
 
     Raises:
         StatusError: 406 if none of the accepted forms can be sent.

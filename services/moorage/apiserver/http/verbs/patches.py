@@ -202,11 +202,7 @@ class PatchVerb:
 def applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: Apply) -> Document:
     """Return an object after a server-side apply.
 
-    Args:
-        path: names the object, or its subresource.
-        sent: what is applied.
-        present: the object as it is shown, in the version of the path. None if it is created.
-        how: who applies, when, and how.
+    `present` is the object as it is shown, in the version of the path. None if it is created.
 
     Raises:
         StatusError: what is applied does not fit, or has fields of others.
@@ -239,13 +235,6 @@ async def read_patch(
     request: Request, expected: Expected, validation: str, *, takes_apply: bool = False, subresource: str = ""
 ) -> SentPatch:
     """Read a patch.
-
-    Args:
-        request: has the patch.
-        expected: the type of what it patches.
-        validation: `Ignore`, `Warn` or `Strict`.
-        takes_apply: whether it may be a server-side apply.
-        subresource: what is written. Empty for the object itself.
 
     Raises:
         StatusError: 415 if the kind does not take this form of patch, 400 if it cannot be read.
@@ -318,9 +307,7 @@ def _json(value: Any) -> str:
 def status_of(error: PatchError, worded: Callable[[str], str] = str) -> StatusError:
     """Return the answer to a patch that cannot be applied.
 
-    Args:
-        error: why not.
-        worded: makes the words of the answer from those of the error.
+    `worded` makes the words of the answer from those of the error.
     """
     return StatusError(
         error.code,

@@ -61,10 +61,7 @@ class ReadVerbs:
     async def listed(self, request: Request, path: ResourcePath, filtered: VisibleObjects | None = None) -> Response:
         """Return a list, or the changes of one if the request is a watch.
 
-        Args:
-            request: selects the objects.
-            path: of the kind.
-            filtered: what the caller sees. None if that is everything.
+        `filtered` is what the caller sees. None if that is everything.
 
         Raises:
             StatusError: the options are not allowed, or cannot be met.

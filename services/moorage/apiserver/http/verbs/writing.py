@@ -121,13 +121,7 @@ def written(
 ) -> Response:
     """Return the answer of a write: the object, and warnings about what of it has no effect.
 
-    Args:
-        backend: the objects.
-        served: the kind of the object.
-        shown: the object.
-        representation: the form of the answer.
-        sent: the object or the patch that was sent.
-        code: of the answer.
+    `sent` is the object or the patch that was sent.
     """
     response = answers.answer(code, representation.one(served, shown), representation.media_type)
     kind, document = served.definition, shown.document

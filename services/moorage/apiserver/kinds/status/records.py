@@ -256,10 +256,7 @@ class Table(Mapping[str, EventT]):
 class GroupedTable(Generic[EventT]):
     """The latest record of each key of one topic, packed, by group. Groups are small.
 
-    Args:
-        event: the model of its records.
-        place: returns the group of a key, and the name of its record there.
-        read: as in `Records`.
+    `place` returns the group of a key, and the name of its record there. `read` is as in `Records`.
     """
 
     __slots__ = ("_groups", "_packed", "_place")

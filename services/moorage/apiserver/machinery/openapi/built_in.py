@@ -303,11 +303,7 @@ def structural_errors(schema: Schema, document: Mapping[str, Any]) -> Iterator[F
     """Yield the errors of texts that are missing, and of those that are none of a field's values.
 
     As in a client in Go, an empty text counts as absent where none is required. A number, an object or a list that is
-    missing counts as 0 or empty.
-
-    Args:
-        schema: the structure of the kind.
-        document: an object of the kind that was decoded, with the defaults of its fields.
+    missing counts as 0 or empty. The document was decoded, and has the defaults of its fields.
     """
     for name, field in schema.fields.items():
         if name not in _ELSEWHERE:
@@ -348,11 +344,7 @@ _BASE64: Final = "illegal base64 data"
 
 
 def conversion_flaw(error: DecodeError) -> str:
-    """Return what is wrong with a document, in the words of a conversion.
-
-    Args:
-        error: what is wrong, in the words of a decoder.
-    """
+    """Return what is wrong with a document, in the words of a conversion."""
     if error.mistyped is None:
         return f"error decoding from json: {error.reason}" if error.reason.startswith(_BASE64) else error.reason
     schema, value = error.mistyped

@@ -39,11 +39,7 @@ class Parsed:
 
 
 def parse(body: bytes, *, is_yaml: bool = False) -> Parsed:
-    """Return the document in a request's body.
-
-    Args:
-        body: the text.
-        is_yaml: whether it is YAML. Only its first document is read. It may as well be JSON.
+    """Return the document in a request's body. Of YAML, which may as well be JSON, only the first document is read.
 
     Raises:
         ParseError: it is not of the format, is nested too deeply, or stands for too many values.

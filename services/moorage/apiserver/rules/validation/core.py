@@ -239,9 +239,7 @@ def without_domain(finalizers: Iterable[str]) -> Iterator[tuple[int, str]]:
 def validate_domains(finalizers: Sequence[str], present: Collection[str]) -> list[FieldError]:
     """Validate that new finalizers have a domain. An API server requires it only of its built-in kinds.
 
-    Args:
-        finalizers: those that the object is to have.
-        present: those that it has. An older release may have accepted them.
+    An older release may have accepted those that are `present`.
     """
     rule = "name is neither a standard finalizer name nor is it fully qualified"
     known = frozenset(present)

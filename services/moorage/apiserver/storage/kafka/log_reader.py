@@ -132,8 +132,7 @@ class LogReader:
     async def look(self, offsets: Offsets) -> None:
         """Find the partitions that have made no progress since the last check although Kafka has more records.
 
-        Args:
-            offsets: requests the ends from Kafka, over connections that reads cannot block.
+        `offsets` requests the ends over connections that reads cannot block.
         """
         try:
             async with asyncio.timeout(_ASKING):
@@ -168,8 +167,7 @@ class LogReader:
     async def reach(self, ends: Mapping[TopicPartition, int]) -> None:
         """Return when all records before given offsets have been taken.
 
-        Args:
-            ends: the offsets, of some of its partitions. A transaction that is open before one of them delays this.
+        A transaction that is open before one of them delays this.
         """
         goal = _Goal(dict(ends), 0, asyncio.get_running_loop().create_future())
         goal.total = await self._left(goal)

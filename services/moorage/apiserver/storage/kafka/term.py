@@ -134,8 +134,7 @@ class Term:
     async def run(self, during: Beginning) -> None:
         """Lead until cancelled, or until the term ends.
 
-        Args:
-            during: entered when writes are possible, and left at the end.
+        `during` is entered when writes are possible, and left at the end.
 
         Raises:
             TermEnded: the term has ended.
@@ -427,13 +426,8 @@ async def end_open_transactions(
 ) -> None:
     """Abort what earlier producers of the same transactional id have left open.
 
-    A transaction of another id that is open at this moment is not touched.
-
-    Args:
-        settings: Kafka's addresses.
-        producer: the leader's. It has started, so all transactions of its id have ended, and it is in none.
-        partitions: those that the leader writes.
-        metrics: what is found is counted here.
+    A transaction of another id that is open at this moment is not touched. The producer is the leader's. It has
+    started, so all transactions of its id have ended, and it is in none.
 
     Raises:
         KafkaError: Kafka does not answer, or refuses.
