@@ -266,11 +266,7 @@ async def _renewing(tls: ServerTls) -> None:
 
 
 def server_tls(settings: Settings) -> ServerTls | None:
-    """Return how HTTPS is served. None if it is not.
-
-    Raises:
-        RuntimeFailure: a file cannot be used.
-    """
+    """Return how HTTPS is served. None if it is not. Raises RuntimeFailure if a file cannot be used."""
     if not settings.tls_cert_file:
         return None
     try:

@@ -58,11 +58,7 @@ class ApiAnswer:
         return str(self.document.get("message") or f"the gateway answered {self.code}")
 
     def check(self) -> None:
-        """Check that it is no error.
-
-        Raises:
-            PageError: the error, with its code, its message and its causes.
-        """
+        """Check that it is no error. Raises PageError with its code, its message and its causes."""
         if self.failed:
             causes = [str(one.get("message", "")) for one in at(self.document, "details", "causes") or ()]
             again = at(self.document, "details", "retryAfterSeconds") or 0
@@ -117,11 +113,7 @@ class ApiClient:
         return ApiAnswer(code, document if isinstance(document, dict) else {"items": document})
 
     async def read(self, path: str, query: Mapping[str, str] | None = None, accept: str = JSON) -> dict[str, Any]:
-        """GET a document.
-
-        Raises:
-            PageError: the API refuses it, or it does not exist.
-        """
+        """GET a document. Raises PageError if the API refuses it, or it does not exist."""
         answer = await self.call("GET", path, query=query, accept=accept)
         answer.check()
         return answer.document

@@ -77,11 +77,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Console:
-    """Answers what is the console's.
-
-    Raises:
-        OSError: the key that gateways share cannot be read.
-    """
+    """Answers what is the console's. Raises OSError if the key that gateways share cannot be read."""
 
     def __init__(
         self, app: ASGIApp, host: Host, pages: tuple[ConsolePage, ...] = PAGES, actions: tuple[Action, ...] = ACTIONS

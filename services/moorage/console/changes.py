@@ -52,11 +52,7 @@ def write_of(
 
 
 async def target_of(view: PageView, kind: str, name: str) -> dict[str, Any]:
-    """Return a target.
-
-    Raises:
-        PageError: 403 if the user may not get it, 404 if it does not exist.
-    """
+    """Return a target. Raises PageError: 403 if the user may not get it, 404 if it does not exist."""
     await view.rights.check("get", kind, "", name)
     found = await view.reader.get(kind, "", name)
     if found is None:
@@ -121,11 +117,7 @@ async def missing_right(rights: Rights, writes: Sequence[ApiWrite]) -> str:
 
 
 async def send(view: PageView, write: ApiWrite) -> dict[str, Any]:
-    """Send a request through the API, and return the answer.
-
-    Raises:
-        PageError: the API refuses it.
-    """
+    """Send a request through the API, and return the answer. Raises PageError if the API refuses it."""
     answer = await view.api.call(write.method, write.path, body=write.body, content_type=write.content_type)
     answer.check()
     return answer.document

@@ -170,11 +170,7 @@ class FleetIndex(Listener):
         return len(self._noted)
 
     async def refresh(self) -> None:
-        """Work off what was noted.
-
-        Raises:
-            PageError: the API does not show the objects.
-        """
+        """Work off what was noted. Raises PageError if the API does not show the objects."""
         for kind in self.kinds:
             await self._watches.of(kind, self._cluster)
         while self._noted:

@@ -112,22 +112,14 @@ class Rights:
         return ""
 
     async def check_cluster(self) -> None:
-        """Check that the user may look at the cluster whose page it is.
-
-        Raises:
-            PageError: 403 if not.
-        """
+        """Check that the user may look at the cluster whose page it is. Raises PageError: 403 if not."""
         asked = _seen_cluster(self.cluster)
         found = await self._reviews.permission(self.user, asked)
         if self.cluster and not found.allowed:
             raise PageError(403, refusal_text(self.user, asked, found.reason))
 
     async def check(self, verb: str, kind: str, namespace: str = "", name: str = "") -> None:
-        """Check that the user may do something.
-
-        Raises:
-            PageError: 403 if not.
-        """
+        """Check that the user may do something. Raises PageError: 403 if not."""
         if why := await self.missing(self._kinds.named(kind).asked(verb, namespace, name)):
             raise PageError(403, why)
 

@@ -66,11 +66,7 @@ class KindWatch:
         self.task = asyncio.create_task(self._run(api), name=f"console-watch-{kind.plural}")
 
     async def began(self) -> None:
-        """Return when it has all objects that existed when it was opened.
-
-        Raises:
-            PageError: the API refuses it.
-        """
+        """Return when it has all objects that existed when it was opened. Raises PageError if the API refuses it."""
         await self._began.wait()
         if self._problem is not None:
             raise self._problem
@@ -149,11 +145,7 @@ class Watches:
         self._listeners: dict[tuple[str, str], Listener] = {}
 
     async def of(self, kind: str, cluster: str = "") -> KindWatch:
-        """Return the watch of a kind in a fleet, with all present objects.
-
-        Raises:
-            PageError: the API refuses it.
-        """
+        """Return the watch of a kind in a fleet, with all present objects. Raises PageError if the API refuses it."""
         now = asyncio.get_running_loop().time()
         place = cluster, kind
         found = self._open.get(place)

@@ -75,11 +75,7 @@ def changed_metadata(pod: str, uid: str, wanted: Mapping[str, Any]) -> PodMetada
 
 
 def check_selected(wanted: Mapping[str, Any], pod: Mapping[str, Any], owner: ResourceDeclared) -> None:
-    """Check that a pod with other labels is still selected by its controller.
-
-    Raises:
-        StatusError: 422 if it is not.
-    """
+    """Check that a pod with other labels is still selected by its controller. Raises StatusError: 422 if it is not."""
     labels, before = (one["metadata"].get("labels") or {} for one in (wanted, pod))
     selector = at(owner.object, "spec", "selector")
     selected = selector is None or matches_labels(LabelSelector.model_validate(as_label_selector(selector)), labels)

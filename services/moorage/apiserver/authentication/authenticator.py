@@ -314,11 +314,7 @@ class Oidc:
         )
 
     def user(self, claims: Mapping[str, Any]) -> User:
-        """Return the user whom claims are about.
-
-        Raises:
-            InvalidCredentialsError: they name none.
-        """
+        """Return the user whom claims are about. Raises InvalidCredentialsError if they name none."""
         name = claims.get(self._name)
         if not isinstance(name, str) or not name:
             raise InvalidCredentialsError(f"its claim {self._name} must be a text that is not empty")

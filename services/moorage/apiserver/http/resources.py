@@ -36,11 +36,7 @@ class ResourcesApi:
         self._subresources = Subresources(backend)
 
     async def handle(self, request: Request, path: ResourcePath) -> Response:
-        """Answer one request.
-
-        Raises:
-            StatusError: the request fails.
-        """
+        """Answer one request."""
         if not self._backend.store.ready:
             raise api_errors.unavailable("the gateway is not ready: it is still reading its tables")
         if path.subresource:

@@ -299,10 +299,7 @@ class Kind(Generic[ResourceT]):
         """Return an object with the defaults of admission.
 
         The document is without what the services decide. An object that exists already gets no rules for dedicated
-        nodes.
-
-        Raises:
-            QuantityError: a request or limit is no quantity.
+        nodes. Raises QuantityError if a request or limit is no quantity.
         """
         return document
 

@@ -246,11 +246,7 @@ class Store:
 
 
 async def within(seconds: float, store: FleetObjects, version: int) -> None:
-    """Wait until a store has reached a version.
-
-    Raises:
-        TimeoutError: it has not reached it in that time.
-    """
+    """Wait until a store has reached a version. Raises TimeoutError if it has not reached it in that time."""
     async with asyncio.timeout(seconds):
         await store.reached(version)
 

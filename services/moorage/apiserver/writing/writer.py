@@ -286,11 +286,7 @@ class Writer:
         return stored if stored is not None and (stored.mirrored is not None or self._store.cluster) else None
 
     def check_own(self, kind: ServedKind, object_id: ObjectId) -> None:
-        """Check that an object is not mirrored.
-
-        Raises:
-            StatusError: 403 if it is.
-        """
+        """Check that an object is not mirrored. Raises StatusError: 403 if it is."""
         if (found := self._mirrored(object_id)) is not None:
             raise validation.read_only(kind, object_id.name, found.mirrored, self._store.cluster)
 
@@ -546,11 +542,7 @@ class Writer:
         return self._store
 
     def ensure_writable(self) -> None:
-        """Check that something can be written now.
-
-        Raises:
-            StatusError: 503 if not.
-        """
+        """Check that something can be written now. Raises StatusError: 503 if not."""
         if not self._store.ready:
             raise api_errors.unavailable("the gateway is not ready: it is still reading its tables")
         if self._log.obstacle:

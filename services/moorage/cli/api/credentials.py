@@ -79,11 +79,7 @@ NONE: Final = Credentials()
 
 
 def of_environment(options: Mapping[str, Any]) -> Credentials:
-    """Return what the options of a command and the environment name.
-
-    Raises:
-        CliError: a file cannot be read.
-    """
+    """Return what the options of a command and the environment name. Raises CliError if a file cannot be read."""
 
     def named(option: str, variable: str) -> str:
         return str(options.get(option) or "") or os.environ.get(variable, "")
@@ -109,11 +105,7 @@ def token_file() -> str:
 
 
 def text_of(file: str | Path) -> str:
-    """Return the text of a file without the white space around it.
-
-    Raises:
-        CliError: it cannot be read.
-    """
+    """Return the text of a file without the white space around it. Raises CliError if it cannot be read."""
     try:
         return Path(file).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:

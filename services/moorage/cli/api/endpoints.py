@@ -102,10 +102,7 @@ class Server:
         """Return the credentials for the gateway.
 
         Options come first, then the environment, then the context that names the gateway. The gateway of the
-        `moorage up` that runs here is shown its administrator's token.
-
-        Raises:
-            CliError: a file cannot be read.
+        `moorage up` that runs here is shown its administrator's token. Raises CliError if a file cannot be read.
         """
         found = [credentials.of_environment(self.options)]
         if self.context is not None:
@@ -192,11 +189,7 @@ def connect_home(ctx: typer.Context) -> Client:
 
 
 def chosen_cluster(ctx: typer.Context) -> str:
-    """Return the real cluster that is chosen. Empty for the home fleet.
-
-    Raises:
-        UsageError: its name is invalid.
-    """
+    """Return the real cluster that is chosen. Empty for the home fleet. Raises UsageError if its name is invalid."""
     return server(ctx).cluster
 
 
@@ -225,11 +218,7 @@ def _text_in(file: str) -> str:
 
 
 def kafka() -> tuple[str, str]:
-    """Return the broker's addresses and the prefix of the topics.
-
-    Raises:
-        CliError: no broker is known.
-    """
+    """Return the broker's addresses and the prefix of the topics. Raises CliError if no broker is known."""
     settings = load_settings()
     running = runfile.read()
     if settings.bootstrap_servers:

@@ -83,11 +83,7 @@ class Transport(Protocol):
     """Carries requests to one server. Several threads may use it at once."""
 
     def send(self, request: Request) -> Response:
-        """Send a request and return the whole answer.
-
-        Raises:
-            HttpError: there was none.
-        """
+        """Send a request and return the whole answer. Raises HttpError if there was none."""
 
     def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:
         """Send a request and return the lines of its answer as they arrive, until the server ends it.
@@ -108,10 +104,7 @@ class Connections:
     """HTTP to one server. Uses the environment's proxy unless the server is on this machine.
 
     `server` is `http://` or `https://`, a host, and optionally a user, a port, and a path that precedes all paths. It
-    may be silent for `patience` seconds.
-
-    Raises:
-        ValueError: the address is invalid.
+    may be silent for `patience` seconds. Raises ValueError if the address is invalid.
     """
 
     def __init__(self, server: str, *, patience: float | None = None, credentials: Credentials = NONE) -> None:

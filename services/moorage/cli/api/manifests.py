@@ -147,11 +147,7 @@ def _texts(sources: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, st
 
 
 def read_file(file: Path) -> str:
-    """Return the text of a file.
-
-    Raises:
-        CliError: it cannot be read.
-    """
+    """Return the text of a file. Raises CliError if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:

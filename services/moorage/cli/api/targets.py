@@ -36,11 +36,7 @@ def kind_or_none(word: str) -> ServedKind | None:
 
 
 def target_kind(word: str) -> ServedKind:
-    """Return the kind that a word names.
-
-    Raises:
-        CliError: it is not a kind with taints.
-    """
+    """Return the kind that a word names. Raises CliError if it is not a kind with taints."""
     kind = kind_or_none(word)
     if kind is None:
         raise CliError(f"invalid resource type {word}, only node, cluster and managedcluster types are supported")

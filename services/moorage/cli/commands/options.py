@@ -101,11 +101,7 @@ SERVER: Final = "server"
 
 
 def parameters(dry_run: str, field_manager: str = "", validate: str = "") -> dict[str, str]:
-    """Return the query parameters of a write.
-
-    Raises:
-        UsageError: a value is not one of those that the option has.
-    """
+    """Return the query parameters of a write. Raises UsageError if a value is not one of those that the option has."""
     if dry_run not in {NONE, CLIENT, SERVER}:
         raise UsageError(f'invalid dry-run value ({dry_run}). Must be "none", "server", or "client"')
     known = {"": "", "true": "Strict", "strict": "Strict", "warn": "Warn", "false": "Ignore", "ignore": "Ignore"}

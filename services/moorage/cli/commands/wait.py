@@ -78,11 +78,7 @@ def wait(
 
 
 def condition(text: str) -> Met:
-    """Return what a value of `--for` waits for.
-
-    Raises:
-        UsageError: it is not one of the forms.
-    """
+    """Return what a value of `--for` waits for. Raises UsageError if it is not one of the forms."""
     if text == "delete":
         return lambda found: found is None
     if text == "create":

@@ -48,11 +48,7 @@ def parse_wait(text: str, least: str = "") -> float:
 
 
 def parse_instant(text: str, now: datetime) -> datetime:
-    """Return an RFC 3339 time, or a duration before `now`.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Return an RFC 3339 time, or a duration before `now`. Raises UsageError if it is neither."""
     if "T" in text or text.count("-") > 1:
         try:
             parsed = parse_time(text)

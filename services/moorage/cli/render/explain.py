@@ -324,11 +324,7 @@ _TYPE_NAMES: Final = {
 
 
 def structure_lines(kind: ServedKind, schema: Schema, path: Sequence[str], *, recursive: bool) -> Iterator[str]:
-    """Yield the description of a kind, or of the field at a path.
-
-    Raises:
-        CliError: the field does not exist.
-    """
+    """Yield the description of a kind, or of the field at a path. Raises CliError if the field does not exist."""
     if kind.group:
         yield f"GROUP:      {kind.group}"
     yield f"KIND:       {kind.kind}"

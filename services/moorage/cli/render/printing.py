@@ -172,11 +172,7 @@ class Results:
 
 
 def custom_columns(form: OutputForm) -> list[TableColumn]:
-    """Return the columns of `custom-columns`.
-
-    Raises:
-        CliError: they cannot be read.
-    """
+    """Return the columns of `custom-columns`. Raises CliError if they cannot be read."""
     from moorage.cli.render.jsonpath import relaxed  # noqa: PLC0415 - few commands need it
 
     if form.word == "custom-columns":

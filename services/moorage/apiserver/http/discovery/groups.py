@@ -87,11 +87,7 @@ def api_groups() -> Document:
 
 
 def api_group(name: str) -> Document:
-    """`/apis/{group}`: one group.
-
-    Raises:
-        StatusError: 404 if there is no group of that name.
-    """
+    """`/apis/{group}`: one group. Raises StatusError: 404 if there is no group of that name."""
     if not name or name not in _groups():
         raise no_such_path()
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
@@ -166,11 +162,7 @@ def answer_groups(request: Request, first: Document, *, is_core: bool) -> Respon
 
 
 def plain_form(request: Request) -> AnswerForm:
-    """Return the form of an answer of discovery.
-
-    Raises:
-        StatusError: 406 if none of the accepted forms can be sent.
-    """
+    """Return the form of an answer of discovery. Raises StatusError: 406 if none of the accepted forms can be sent."""
     return accepted(request, (JSON, YAML, PROTOBUF))
 
 

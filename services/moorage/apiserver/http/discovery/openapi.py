@@ -40,11 +40,7 @@ async def version_2(request: Request) -> Response:
 
 
 async def index(request: Request) -> Response:
-    """`/openapi/v3`: where the documents of version 3 are.
-
-    Raises:
-        StatusError: 406 if JSON is not accepted.
-    """
+    """`/openapi/v3`: where the documents of version 3 are. Raises StatusError: 406 if JSON is not accepted."""
     _preferred(request, (_JSON,))
     return _answer(request, _documents(served()).index, _JSON)
 

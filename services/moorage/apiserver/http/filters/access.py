@@ -126,11 +126,7 @@ class Access:
         return peers.sign(sender) if peers is not None else ""
 
     def check_permitted(self, request: Request, user: User, asked: Attributes) -> None:
-        """Check that a user may do something.
-
-        Raises:
-            StatusError: 403 if not.
-        """
+        """Check that a user may do something. Raises StatusError: 403 if not."""
         self._check(request, user, asked, self.authorizer.authorize(user, asked))
 
     def _check(self, request: Request, user: User, asked: Attributes, found: Permission) -> None:

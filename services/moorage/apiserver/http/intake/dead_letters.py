@@ -62,11 +62,7 @@ class DeadLettersApi:
         self._replay = replay
 
     async def handle(self, request: Request, path: ResourcePath) -> Response:
-        """Answer one request.
-
-        Raises:
-            StatusError: the request fails.
-        """
+        """Answer one request."""
         method = request.method
         if path.subresource == REPLAY:
             paths.check_method(request, "POST")

@@ -68,11 +68,7 @@ class DecisionFilter:
 
     @classmethod
     def of(cls, request: Request) -> DecisionFilter:
-        """Read the filter of a request.
-
-        Raises:
-            StatusError: 400 if a parameter is unknown or wrong.
-        """
+        """Read the filter of a request. Raises StatusError: 400 if a parameter is unknown or wrong."""
         query = request.query_params
         if unknown := sorted(set(query.keys()) - _PARAMETERS):
             raise bad_request(f"{unknown[0]}: unknown parameter: must be one of {', '.join(sorted(_PARAMETERS))}")

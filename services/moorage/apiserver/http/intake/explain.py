@@ -78,11 +78,7 @@ class Explanations:
         return await self._asked(request, "GET", EXPLAIN_PATH, query=query)
 
     async def simulate(self, request: Request) -> Response:
-        """Return the query worker's answer to what a change would do.
-
-        Raises:
-            StatusError: as `handle`.
-        """
+        """Return the query worker's answer to what a change would do. Raises StatusError: as `handle`."""
         paths.check_method(request, "POST")
         body = await bodies.read_body(request)
         return await self._asked(request, "POST", SIMULATE_PATH, body=body, seconds=self._simulation_seconds)

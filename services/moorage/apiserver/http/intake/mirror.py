@@ -162,11 +162,7 @@ class MirroredClusters:
         self._heard.pop((cluster, source), None)
 
     async def handle(self, request: Request) -> Response:
-        """Answer with the list.
-
-        Raises:
-            StatusError: 405 for other methods, 503 if nothing can be shown yet.
-        """
+        """Answer with the list. Raises StatusError: 405 for other methods, 503 if nothing can be shown yet."""
         paths.check_method(request, "GET")
         if not self._store.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")

@@ -166,11 +166,7 @@ def problems_of(expected: Expected, document: Mapping[str, Any] | None) -> tuple
 
 
 def parsed(body: bytes, *, is_yaml: bool = False) -> Any:
-    """Return a document of any type, such as a patch.
-
-    Raises:
-        StatusError: 400 if it cannot be read.
-    """
+    """Return a document of any type, such as a patch. Raises StatusError: 400 if it cannot be read."""
     try:
         return parse(body, is_yaml=is_yaml).document
     except ParseError as error:

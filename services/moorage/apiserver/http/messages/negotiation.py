@@ -118,11 +118,7 @@ def media_type(request: Request) -> str:
 
 
 def body_media(request: Request, offered: Iterable[str]) -> str:
-    """Return the content type of a body.
-
-    Raises:
-        StatusError: 415 if it is none of the offered ones.
-    """
+    """Return the content type of a body. Raises StatusError: 415 if it is none of the offered ones."""
     known, found = tuple(offered), media_type(request)
     if found not in known:
         raise StatusError(

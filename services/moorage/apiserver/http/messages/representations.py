@@ -90,11 +90,7 @@ class Representation:
         return encoded(document, self._form)
 
     def one(self, kind: ServedKind, found: ShownObject) -> bytes:
-        """Return one object.
-
-        Raises:
-            StatusError: 406 if the form is one of lists.
-        """
+        """Return one object. Raises StatusError: 406 if the form is one of lists."""
         form = self._form
         json = in_version(kind, found.json)
         if form.view is ObjectView.WHOLE and form.media not in {YAML, PROTOBUF} and not form.is_pretty:

@@ -30,11 +30,7 @@ class DeleteVerbs:
         self._reading = reading
 
     async def delete(self, request: Request, path: ResourcePath) -> Response:
-        """Delete one object.
-
-        Raises:
-            StatusError: it does not exist, is not the expected one, or cannot be deleted.
-        """
+        """Delete one object. Raises StatusError if it does not exist, is not the expected one, or cannot be deleted."""
         representation = self._backend.representation(request, path.kind)
         options = await self._options(request)
         deleted = await self._deleted(request, path, path.object_id, options)

@@ -52,11 +52,7 @@ class Token:
 
 
 def parse(text: str) -> Token:
-    """Read a token.
-
-    Raises:
-        StatusError: 400 if it is none.
-    """
+    """Read a token. Raises StatusError: 400 if it is none."""
     try:
         text.encode("ascii")
         found = parse_json(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)).document

@@ -234,11 +234,7 @@ def _without_null_times(value: Any) -> Any:
 async def read_patch(
     request: Request, expected: Expected, validation: str, *, takes_apply: bool = False, subresource: str = ""
 ) -> SentPatch:
-    """Read a patch.
-
-    Raises:
-        StatusError: 415 if the kind does not take this form of patch, 400 if it cannot be read.
-    """
+    """Read a patch. Raises StatusError: 415 if the kind does not take this form of patch, 400 if it cannot be read."""
     media = patch_media(request, expected, takes_apply=takes_apply)
     content = decoding.parsed(await bodies.read_body(request), is_yaml=media == APPLY)
     if content is None and media in {JSON_PATCH, STRATEGIC}:  # it changes nothing
@@ -265,11 +261,7 @@ def _check_form(media: str, content: Any, validation: str) -> None:
 
 
 def patch_media(request: Request, expected: Expected, *, takes_apply: bool = False) -> str:
-    """Return the form of a patch.
-
-    Raises:
-        StatusError: 415 if the kind does not take it.
-    """
+    """Return the form of a patch. Raises StatusError: 415 if the kind does not take it."""
     media, known = media_type(request), (*media_of(expected), *((APPLY,) if takes_apply else ()))
     if media in known:
         return media

@@ -48,11 +48,7 @@ class ReadVerbs:
         self._events_shared = watch.SharedEvents()
 
     async def get(self, request: Request, path: ResourcePath) -> Response:
-        """Return one object.
-
-        Raises:
-            StatusError: 404 if there is none, 406 if the accepted forms cannot be sent.
-        """
+        """Return one object. Raises StatusError: 404 if there is none, 406 if the accepted forms cannot be sent."""
         representation = self._backend.representation(request, path.kind)
         await self._reach(resource_version(request.query_params.get("resourceVersion", "")))
         shown = self._backend.present(path)

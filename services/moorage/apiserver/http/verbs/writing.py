@@ -42,11 +42,7 @@ class WriteVerbs:
         self._backend = backend
 
     async def create(self, request: Request, path: ResourcePath) -> Response:
-        """Create an object.
-
-        Raises:
-            StatusError: it cannot be read, breaks a rule, or cannot be written.
-        """
+        """Create an object. Raises StatusError if it cannot be read, breaks a rule, or cannot be written."""
         options = write_options(request.query_params, "CreateOptions")
         representation = self._backend.representation(request, path.kind)
         sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation)

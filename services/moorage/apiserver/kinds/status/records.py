@@ -399,9 +399,5 @@ class Records:
         return self._indexes.values()
 
     def index(self, of: type[IndexT]) -> IndexT:
-        """Return the index of a class.
-
-        Raises:
-            KeyError: no kind names it.
-        """
+        """Return the index of a class. Raises KeyError if no kind names it."""
         return cast("IndexT", self._indexes[of])

@@ -142,11 +142,7 @@ class Decoder:
         self._problems[problem] = None
 
     def finish(self) -> None:
-        """Raise the first mistyped field.
-
-        Raises:
-            DecodeError: there is one.
-        """
+        """Raise a DecodeError for the first mistyped field, if there is one."""
         if self._mistyped:
             raise DecodeError(self._mistyped, mistyped=self._which)
 

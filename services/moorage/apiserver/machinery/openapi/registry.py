@@ -62,10 +62,7 @@ def schema_of(group: str, version: str, kind: str) -> Schema:
     """Return the structure of a kind, or of a list of its objects (`PodList`).
 
     A version that upstream no longer describes has the structure of the next newer one. Options (`DeleteOptions`)
-    and other types that belong to no group are found in every group.
-
-    Raises:
-        LookupError: no such kind is served.
+    and other types that belong to no group are found in every group. Raises LookupError if no such kind is served.
     """
     found = _schema_of(group, version, kind, _served(group, kind))
     if found is None:

@@ -79,11 +79,7 @@ class KafkaLog:
         return self._failed and not self.leads_since
 
     async def start(self, partitions: int) -> None:
-        """Connect the writer of condition reports.
-
-        Raises:
-            KafkaError: Kafka does not answer.
-        """
+        """Connect the writer of condition reports. Raises KafkaError if Kafka does not answer."""
         self._partitions = partitions
         await self._reports_producer()
 

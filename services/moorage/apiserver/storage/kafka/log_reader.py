@@ -87,11 +87,7 @@ class LogReader:
         return self._consumer
 
     async def start(self) -> None:
-        """Connect, and go to the beginning of every partition.
-
-        Raises:
-            KafkaError: Kafka does not answer.
-        """
+        """Connect, and go to the beginning of every partition. Raises KafkaError if Kafka does not answer."""
         self._consumer = consumer = clients.table_consumer(self._settings, client_id=self._name)
         await consumer.start()
         consumer.assign(self.tps)
