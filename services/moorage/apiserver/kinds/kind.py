@@ -76,9 +76,11 @@ class Kind(Generic[ResourceT]):
     kind: ClassVar[str]
     """Unique over all groups: record keys name an object's kind by this word alone."""
 
-    plural: ClassVar[str]
     singular: ClassVar[str]
     """The kind's name in lower case, unless the kind has another one."""
+
+    plural: ClassVar[str]
+    """The singular with its English ending, unless the kind has another one."""
 
     short_names: ClassVar[tuple[str, ...]] = ()
     """As discovery lists them."""
@@ -192,6 +194,8 @@ class Kind(Generic[ResourceT]):
         super().__init_subclass__()
         if "kind" in vars(cls):
             cls.singular = vars(cls).get("singular", cls.kind.lower())
+            ending = "ies" if cls.singular.endswith("y") else "es" if cls.singular.endswith("s") else "s"
+            cls.plural = vars(cls).get("plural", cls.singular.removesuffix("y") + ending)
 
     @property
     def api_versions(self) -> tuple[str, ...]:
@@ -409,7 +413,7 @@ class Kind(Generic[ResourceT]):
 
     def flaws(self) -> Iterable[str]:
         """Yield flaws of the kind's own attributes. A kind with a flaw is refused when it is discovered."""
-        missing = [name for name in ("kind", "plural", "namespaced") if not hasattr(self, name)]
+        missing = [name for name in ("kind", "namespaced") if not hasattr(self, name)]
         yield from (f"it has no {name}" for name in missing)
         if type(self).model is Kind.model and not (self.model_module or isinstance(self, Untyped)):
             yield "it has no model_module"

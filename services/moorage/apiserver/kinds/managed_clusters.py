@@ -102,7 +102,6 @@ class ManagedClusterKind(Target["ManagedCluster"]):
 
     group = "cluster.open-cluster-management.io"
     kind = "ManagedCluster"
-    plural = "managedclusters"
     model_module = "managed"
     short_names: ClassVar[tuple[str, ...]] = ("mcl", "mcls")
     namespaced = False
@@ -218,7 +217,6 @@ class ManagedClusterSetKind(Kind[Any]):
     group = "cluster.open-cluster-management.io"
     versions: ClassVar[tuple[str, ...]] = ("v1beta2", "v1beta1", "v1alpha1")
     kind = "ManagedClusterSet"
-    plural = "managedclustersets"
     model_module = "managed"
     mirrorable = True
     short_names: ClassVar[tuple[str, ...]] = ("mclset", "mclsets")
@@ -289,7 +287,6 @@ class ManagedClusterSetBindingKind(Kind[Any]):
     group = "cluster.open-cluster-management.io"
     versions = ("v1beta2", "v1beta1", "v1alpha1")
     kind = "ManagedClusterSetBinding"
-    plural = "managedclustersetbindings"
     model_module = "managed"
     mirrorable = True
     short_names = ("mclsetbinding", "mclsetbindings")
@@ -336,7 +333,6 @@ class AddOnPlacementScoreKind(Kind[Any]):
     group = "cluster.open-cluster-management.io"
     versions = ("v1alpha1",)
     kind = "AddOnPlacementScore"
-    plural = "addonplacementscores"
     model_module = "managed"
     mirrorable = True
     namespaced = True
@@ -360,7 +356,6 @@ class ManagedClusterAddOnKind(Kind[Any]):
     group = "addon.open-cluster-management.io"
     versions = ("v1alpha1",)
     kind = "ManagedClusterAddOn"
-    plural = "managedclusteraddons"
     model_module = "managed"
     mirrorable = True
     short_names = ("mca", "mcas")
@@ -402,7 +397,6 @@ class LeaseKind(Kind[Any]):
 
     group = "coordination.k8s.io"
     kind = "Lease"
-    plural = "leases"
     model_module = "managed"
     mirrorable = True
     namespaced = True

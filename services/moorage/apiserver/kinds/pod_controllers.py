@@ -136,7 +136,6 @@ class ReplicationControllerKind(ControllerKind[Any]):
 
     group = ""
     kind = "ReplicationController"
-    plural = "replicationcontrollers"
     short_names = ("rc",)
     order = 35
     scaled = True
@@ -160,7 +159,6 @@ class DeploymentKind(ControllerKind[Any]):
     """A deployment: pods of one template, which may run anywhere."""
 
     kind = "Deployment"
-    plural = "deployments"
     short_names = ("deploy",)
     order = 40
     scaled = True
@@ -207,7 +205,6 @@ class ReplicaSetKind(ControllerKind[Any]):
     """A replica set: a number of pods of one template."""
 
     kind = "ReplicaSet"
-    plural = "replicasets"
     short_names = ("rs",)
     order = 50
     scaled = True
@@ -238,7 +235,6 @@ class StatefulSetKind(ControllerKind[Any]):
     """A stateful set: its pods keep their names."""
 
     kind = "StatefulSet"
-    plural = "statefulsets"
     short_names = ("sts",)
     order = 60
     scaled = True
@@ -280,7 +276,6 @@ class DaemonSetKind(ControllerKind[Any]):
     """A daemon set: one pod on every node that fits."""
 
     kind = "DaemonSet"
-    plural = "daemonsets"
     short_names = ("ds",)
     order = 70
     shown_zeros = frozenset({"currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"})
@@ -340,7 +335,6 @@ class JobKind(ControllerKind[Any]):
 
     group = "batch"
     kind = "Job"
-    plural = "jobs"
     order = 80
     shown_zeros = frozenset({"ready"})
     field_selectors: ClassVar[Mapping[str, str]] = {"status.successful": "0"}
