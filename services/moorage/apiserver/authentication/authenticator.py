@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-from moorage.apiserver.authentication.account_tokens import AccountClaims, AccountKeys
+from moorage.apiserver.authentication.account_tokens import AccountClaims, AccountKeys, StoredAccounts
 from moorage.apiserver.authentication.certificates import ClientCertificate
 from moorage.apiserver.authentication.jwts import (
     ChangingFile,
@@ -45,17 +45,6 @@ CACHED_SECONDS: Final = 10.0
 """For how long, as in a kube-apiserver. A signature takes a thousand times as long to check as it takes to look up."""
 
 
-class AccountLookup(Protocol):
-    """The service accounts that exist."""
-
-    def problem(self, claims: AccountClaims) -> str:
-        """Return why a token is invalid: its account, or what it depends on, was deleted. Empty if it is valid.
-
-        Raises:
-            UnknownYetError: that is not known yet.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class ShownCredentials:
     """The credentials of a request."""
@@ -75,7 +64,7 @@ class Authenticator:
     def __init__(
         self,
         settings: Settings,
-        lookup: AccountLookup,
+        lookup: StoredAccounts,
         metrics: Metrics,
         *,
         oidc: Oidc | None = None,

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from aiokafka import AIOKafkaProducer
@@ -16,7 +16,7 @@ from moorage.apiserver.machinery.api_errors import unavailable
 from moorage.apiserver.metrics import Metrics
 from moorage.apiserver.storage.durable_log import Write, check_sizes
 from moorage.apiserver.storage.kafka.leadership import Leadership
-from moorage.apiserver.storage.kafka.term import Beginning, Deposed, Term, TermEnded, stop
+from moorage.apiserver.storage.kafka.term import Beginning, Deposed, Term, TermEnded, send, stop
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes
 from moorage.runtime.kafka.clients import clients
@@ -25,9 +25,7 @@ from moorage.runtime.kafka.tables.table_age import TableAge
 from moorage.runtime.process.clock import Clock
 from moorage.runtime.process.failures import StartAfresh, TablesTooOld
 from moorage.runtime.settings.process_settings import Settings
-from moorage_schemas.envelope import to_headers
 from moorage_schemas.shown import GatewayLeader
-from moorage_schemas.topics import partition_of
 
 _log = structlog.get_logger(__name__)
 
@@ -162,7 +160,7 @@ class KafkaLog:
         try:
             async with asyncio.timeout(_REPORT_TIMEOUT):
                 producer = await self._reports_producer()
-                sent = [await self._send(producer, write) for write in writes]
+                sent = [await send(producer, write, self._settings, self._partitions) for write in writes]
                 return [record.offset for record in await asyncio.gather(*sent)]
         except (KafkaError, TimeoutError) as error:
             # This producer may be unusable (Kafka may have forgotten its sequence). The next report gets a new one.
@@ -188,15 +186,6 @@ class KafkaLog:
                     raise
                 self._reports = producer
             return self._reports
-
-    async def _send(self, producer: AIOKafkaProducer, write: Write) -> Any:
-        return await producer.send(
-            write.topic.name(self._settings.topic_prefix),
-            key=write.key.encode(),
-            value=write.value,
-            partition=partition_of(write.partition_key, self._partitions),
-            headers=to_headers(write.meta),
-        )
 
 
 async def _run(term: Term, leadership: Leadership, during: Beginning) -> None:

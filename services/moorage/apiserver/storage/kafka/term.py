@@ -356,7 +356,7 @@ class Term:
             )
             await producer.abort_transaction()
             return {}
-        sent = [await self._send(producer, write) for write in writes]
+        sent = [await send(producer, write, self._settings, self._partitions) for write in writes]
         for change in changes:
             key = change.object_id.key
             sent.append(
@@ -389,14 +389,16 @@ class Term:
         await self._store.reached(ends.get(self._objects, 0))
         await self._sources.passed(ends)
 
-    async def _send(self, producer: AIOKafkaProducer, write: Write) -> Any:
-        return await producer.send(
-            write.topic.name(self._settings.topic_prefix),
-            key=write.key.encode(),
-            value=write.value,
-            partition=partition_of(write.partition_key, self._partitions),
-            headers=to_headers(write.meta),
-        )
+
+async def send(producer: AIOKafkaProducer, write: Write, settings: Settings, partitions: int) -> Any:
+    """Send a record. Returns a future of its place in Kafka."""
+    return await producer.send(
+        write.topic.name(settings.topic_prefix),
+        key=write.key.encode(),
+        value=write.value,
+        partition=partition_of(write.partition_key, partitions),
+        headers=to_headers(write.meta),
+    )
 
 
 def _refuse(batch: Sequence[_Pending], why: StatusError) -> None:
