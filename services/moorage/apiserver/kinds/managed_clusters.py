@@ -43,7 +43,6 @@ from moorage_schemas.resources.names import GLOBAL_SET, MANAGED_CLUSTER_AVAILABL
 from moorage_schemas.times import parse_time
 
 if TYPE_CHECKING:
-    from moorage.apiserver.kinds.printing.sections import Related
     from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
     from moorage.decide.scheduling.ocm.cluster_sets import ManagedSets
     from moorage_schemas.resource import ResourceDeclared

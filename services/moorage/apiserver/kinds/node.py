@@ -276,8 +276,6 @@ class MachineSetKind(Kind[Any]):
 
     @override
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
-        from moorage.decide.kubernetes.object_texts import node_status
-
         status = found.get("status") or {}
         wanted = at(found, "spec", "replicas")
         there = f"{status.get('replicas', 0)} there, {status.get('readyReplicas', 0)} ready"

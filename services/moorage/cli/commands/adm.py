@@ -147,13 +147,13 @@ def _in_a_namespace(act: _Act, subject: str) -> Callable[..., None]:
     return command
 
 
-for _where, _make, _has, _had in (
-    ("cluster-role", _everywhere, "a ClusterRole in all namespaces", "a ClusterRole in all namespaces"),
-    ("role", _in_a_namespace, "a role in a namespace", "a role in a namespace"),
+for _where, _make, _role in (
+    ("cluster-role", _everywhere, "a ClusterRole in all namespaces"),
+    ("role", _in_a_namespace, "a role in a namespace"),
 ):
     for _subject_kind, _one, _many in ((_USER, "user", "users"), (_GROUP, "group", "groups")):
-        _policy.command(f"add-{_where}-to-{_one}", help=f"Give {_many} {_has}.")(_make(_Change.add, _subject_kind))
-        _policy.command(f"remove-{_where}-from-{_one}", help=f"Take {_had} from {_many}.")(
+        _policy.command(f"add-{_where}-to-{_one}", help=f"Give {_many} {_role}.")(_make(_Change.add, _subject_kind))
+        _policy.command(f"remove-{_where}-from-{_one}", help=f"Take {_role} from {_many}.")(
             _make(_Change.remove, _subject_kind)
         )
 

@@ -37,18 +37,14 @@ class DecodeError(ValueError):
         self.mistyped = mistyped
 
 
+_DECODED: Final = {"int64": "number", "float64": "number", "map": "object", "slice": "array"}
+"""The names of JSON values in upstream's decoder, by those of their types in its memory."""
+
+
 def json_type(value: Any) -> str:
     """Return the name of a value's type in upstream's decoder."""
-    match value:
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case Mapping():
-            return "object"
-    return "array"
+    name = _type(value)
+    return _DECODED.get(name, name)
 
 
 _TYPES: Final[Mapping[Form, str]] = {Form.INT_OR_STRING: "int32", Form.NUMBER: "float64", Form.BOOLEAN: "bool"}

@@ -11,10 +11,11 @@ from typing import Final
 import structlog
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
+from typing_extensions import override
 
 from moorage.apiserver.machinery.api_errors import unavailable
 from moorage.apiserver.metrics import Metrics
-from moorage.apiserver.storage.durable_log import Write, check_sizes
+from moorage.apiserver.storage.durable_log import Log, Write, check_sizes
 from moorage.apiserver.storage.kafka.leadership import Leadership
 from moorage.apiserver.storage.kafka.term import Beginning, Deposed, Term, TermEnded, send, stop
 from moorage.apiserver.storage.store import Store
@@ -35,7 +36,7 @@ _REPORT_TIMEOUT: Final = 15.0
 _RETRY: Final = 1.0  # seconds between a term that has failed and the next one
 
 
-class KafkaLog:
+class KafkaLog(Log):
     """The log of a fleet."""
 
     def __init__(self, settings: Settings, store: Store, clock: Clock, metrics: Metrics, *, address: str) -> None:
@@ -67,8 +68,8 @@ class KafkaLog:
         return self._term.began if self._term is not None else 0
 
     @property
+    @override
     def obstacle(self) -> str:
-        """Why this gateway can write nothing now. Empty if writes are possible."""
         return self._why if self._term is None else self._term.obstacle
 
     @property
@@ -135,25 +136,14 @@ class KafkaLog:
         self._why = "the gateway is stopping"
         await stop(self._reports)
 
+    @override
     async def commit(self, writes: Sequence[Write]) -> int:
-        """Write records of the gateway's own topics, all or none. Return when they are durable.
-
-        Raises:
-            StatusError: 503 if nothing was written, 504 if the outcome is unknown, 413 if a record is too large.
-        """
         if self._term is None:
             raise unavailable(self.obstacle)
         return await self._term.commit(writes)
 
+    @override
     async def report(self, writes: Sequence[Write]) -> list[int]:
-        """Write condition reports. Returns when all of them are durable.
-
-        Returns:
-            The offset of each in its partition.
-
-        Raises:
-            StatusError: 503 if not all could be written. Some may have been.
-        """
         check_sizes(writes)
         if not self._partitions:
             raise unavailable(self.obstacle)

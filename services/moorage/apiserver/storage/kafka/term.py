@@ -182,11 +182,7 @@ class Term:
             _log.warning("gateway.deposed")
 
     async def commit(self, writes: Sequence[Write]) -> int:
-        """Write records of the gateway's own topics, all or none. Return when they are durable.
-
-        Raises:
-            StatusError: 503 if nothing was written, 504 if the outcome is unknown, 413 if a record is too large.
-        """
+        """Write records as `Log.commit` does."""
         check_sizes(writes)
         if self.obstacle:
             raise unavailable(self.obstacle)
