@@ -48,8 +48,6 @@ class DefinitionKind(Untyped):
 
     group = GROUP
     kind = "CustomResourceDefinition"
-    plural = PLURAL
-    singular = "customresourcedefinition"
     short_names = ("crd", "crds")
     namespaced = False
     columns = (
