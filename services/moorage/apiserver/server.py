@@ -60,13 +60,8 @@ async def serve(settings: Settings, *, ready: Ready | None = None, front: Front 
     The gateway starts again after it was stopped for so long that it may have missed deletions, and when its reader
     makes no progress.
 
-    The port answers from the beginning. Until the tables are read, the answer is 503 with the progress.
-
-    Args:
-        settings: Kafka's addresses, and the address to listen on.
-        ready: called once with the gateway's address, such as `http://127.0.0.1:8080`, when reads and writes are
-            served.
-        front: makes what stands before the API. None if nothing does.
+    The port answers from the beginning. Until the tables are read, the answer is 503 with the progress. `ready` is
+    called once with the gateway's address when reads and writes are served. `front` makes what stands before the API.
 
     Raises:
         RuntimeFailure: the topics do not have the expected settings.
@@ -81,11 +76,7 @@ async def serve(settings: Settings, *, ready: Ready | None = None, front: Front 
 
 
 async def _serve(settings: Settings, ready: Ready | None, front: Front | None) -> None:
-    """Serve until cancelled.
-
-    Raises:
-        ExceptionGroup: with TablesTooOld or StartAfresh, among others, if everything has to be read again.
-    """
+    """Serve until cancelled."""
     store, metrics, clock = Store(), Metrics(), WallClock()
     tls = server_tls(settings)
     authenticator = authenticator_of(settings, store, metrics)
@@ -222,11 +213,7 @@ async def http_server(
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Serve HTTP on a socket within the context, or HTTPS with `tls`. The socket is closed at the end.
 
-    Args:
-        app: the application.
-        sock: a listening socket.
-        tls: how HTTPS is served.
-        most_connections: the number of connections that are kept. 0 means any.
+    0 as `most_connections` means any number.
     """
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an application is narrower than Starlette's
@@ -279,11 +266,7 @@ async def _renewing(tls: ServerTls) -> None:
 
 
 def server_tls(settings: Settings) -> ServerTls | None:
-    """Return how HTTPS is served. None if it is not.
-
-    Raises:
-        RuntimeFailure: a file cannot be used.
-    """
+    """Return how HTTPS is served. None if it is not. Raises RuntimeFailure if a file cannot be used."""
     if not settings.tls_cert_file:
         return None
     try:

@@ -22,10 +22,7 @@ def warn(text: str) -> None:
 class CliError(Exception):
     """A failure with a message for the user.
 
-    Args:
-        message: the text for stderr, without the prefix.
-        prefix: the beginning of the line. The default is kubectl's `error: `.
-        code: the exit code.
+    `prefix` is the beginning of the line. The default is kubectl's `error: `.
     """
 
     def __init__(self, message: str, *, prefix: str = "error: ", code: int = FAILED) -> None:
@@ -48,11 +45,7 @@ class UsageError(CliError):
 class ServerError(CliError):
     """The gateway refused, in kubectl's words: `Error from server (NotFound): nodes "x" not found`.
 
-    Args:
-        status: the HTTP status code.
-        reason: the `reason` of the Status object, such as `NotFound`.
-        message: its `message`.
-        details: its `details`, with the object and the causes.
+    `reason`, `message` and `details` are those of the Status object.
     """
 
     def __init__(self, *, status: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> None:
@@ -69,12 +62,7 @@ class ServerError(CliError):
 
 
 class UnreachableError(CliError):
-    """The gateway does not answer.
-
-    Args:
-        server: the address that was tried.
-        why: the reason that the transport gives.
-    """
+    """The gateway does not answer."""
 
     def __init__(self, server: str, why: str) -> None:
         super().__init__(

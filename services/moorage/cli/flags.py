@@ -53,9 +53,8 @@ def given(settings: Settings) -> dict[str, str]:
 def with_settings(command: Callable[..., None], more: Mapping[str, Sequence[str]] | None = None) -> Callable[..., None]:
     """Add every flag of `FIELDS` to a command.
 
-    Args:
-        command: the command. It gets the flags that the user gives in the keyword `flags`: texts by the setting's name.
-        more: further settings that are flags of this command, with the flags' shorter names. They come first.
+    It gets those that the user gives in the keyword `flags`: texts by the setting's name. `more` are further settings
+    that are flags of this command, with the flags' shorter names. They come first.
     """
     fields = {**(more or {}), **dict.fromkeys(FIELDS, ())}
     options = _options(fields)

@@ -58,11 +58,7 @@ class ApiAnswer:
         return str(self.document.get("message") or f"the gateway answered {self.code}")
 
     def check(self) -> None:
-        """Check that it is no error.
-
-        Raises:
-            PageError: the error, with its code, its message and its causes.
-        """
+        """Check that it is no error. Raises PageError with its code, its message and its causes."""
         if self.failed:
             causes = [str(one.get("message", "")) for one in at(self.document, "details", "causes") or ()]
             again = at(self.document, "details", "retryAfterSeconds") or 0
@@ -102,16 +98,7 @@ class ApiClient:
         content_type: str = JSON,
         accept: str = JSON,
     ) -> ApiAnswer:
-        """Send a request and return the answer, whatever its code.
-
-        Args:
-            method: the HTTP method.
-            path: the path, with its parts quoted (`api_path`).
-            query: the parameters.
-            body: what is sent as JSON. None sends nothing.
-            content_type: how the body is to be read.
-            accept: the form of the answer.
-        """
+        """Send a request and return the answer, whatever its code. `body` is sent as JSON; None sends nothing."""
         content = b"" if body is None else orjson.dumps(body)
         sent = [(b"content-type", content_type.encode())] if content else []
         parts: list[bytes] = []
@@ -126,11 +113,7 @@ class ApiClient:
         return ApiAnswer(code, document if isinstance(document, dict) else {"items": document})
 
     async def read(self, path: str, query: Mapping[str, str] | None = None, accept: str = JSON) -> dict[str, Any]:
-        """GET a document.
-
-        Raises:
-            PageError: the API refuses it, or it does not exist.
-        """
+        """GET a document. Raises PageError if the API refuses it, or it does not exist."""
         answer = await self.call("GET", path, query=query, accept=accept)
         answer.check()
         return answer.document
@@ -147,12 +130,8 @@ class ApiClient:
     async def watch(self, path: str, query: Mapping[str, str], accept: str, take: Callable[[bytes], bool]) -> int:
         """Send a watch, and return the code of its answer when it ends.
 
-        Args:
-            path: of the kind.
-            query: the parameters.
-            accept: the form of the events.
-            take: is called with each part of the answer. It returns whether there is much more to come, so that others
-                get the processor first.
+        `take` is called with each part of the answer. It returns whether there is much more to come, so that others get
+        the processor first.
         """
         return await self._exchange("GET", path, {**query, "watch": "true"}, [(b"accept", accept.encode())], take=take)
 
@@ -211,11 +190,7 @@ _PATIENCE: Final = 1.0
 
 
 class ClusterChoice:
-    """The names of mirrored clusters.
-
-    Args:
-        client: the API of the home fleet, as the console itself calls it.
-    """
+    """The names of mirrored clusters."""
 
     def __init__(self, client: ApiClient) -> None:
         self._client = client

@@ -77,17 +77,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Console:
-    """Answers what is the console's.
-
-    Args:
-        app: the API. It answers all other requests.
-        host: the process that serves the console.
-        pages: the pages that are served.
-        actions: what forms do.
-
-    Raises:
-        OSError: the key that gateways share cannot be read.
-    """
+    """Answers what is the console's. Raises OSError if the key that gateways share cannot be read."""
 
     def __init__(
         self, app: ASGIApp, host: Host, pages: tuple[ConsolePage, ...] = PAGES, actions: tuple[Action, ...] = ACTIONS
@@ -190,11 +180,7 @@ class Console:
         return self._counted("action", acted)
 
     async def _opened(self, request: Request, session: Session, *, in_clusters: bool) -> PageView:
-        """Return the view of a request.
-
-        Raises:
-            PageError: 404 if the page exists for the home fleet only.
-        """
+        """Return the view of a request. Raises PageError: 404 if the page exists for the home fleet only."""
         if cluster_of(request) and not in_clusters:
             raise PageError(404, _HOME_ONLY)
         return await self._view(request, session, request.url.path, request.query_params, request.path_params)
@@ -224,12 +210,7 @@ class Console:
         )
 
     async def _version(self, session: Session, cluster: str) -> int:
-        """Return the present version of a fleet, which the watches show then.
-
-        Raises:
-            PageError: 503 if nothing can be shown yet, 403 if the user may not look at the cluster, 404 if there is
-                none.
-        """
+        """Return the present version of a fleet, which the watches show then."""
         await self._kinds.load(self._api)
         version = await self._api.version()
         await settle()
@@ -337,11 +318,7 @@ class Console:
     def _followed(
         self, address: str, cluster: str
     ) -> tuple[str, QueryParams, Mapping[str, str], Callable[[PageView], Awaitable[Content]]]:
-        """Return the page at an address: path, parameters, parts of the path, and what makes it.
-
-        Raises:
-            PageError: 404 if no page has this address.
-        """
+        """Return the page at an address: path, parameters, parts of the path, and what makes it."""
         if own_address(address) == address:
             parts = urlsplit(address)
             scope = {"type": "http", "method": "GET", "path": unquote(parts.path), "root_path": "", "headers": []}
@@ -442,11 +419,7 @@ def _referrer(request: Request) -> str:
 
 
 async def _form(request: Request) -> Form:
-    """Return the fields of a form. The values of a repeated field are joined by commas.
-
-    Raises:
-        PageError: 413 if it is too large, 415 if it is none, 400 if it cannot be read.
-    """
+    """Return the fields of a form. The values of a repeated field are joined by commas."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
         raise PageError(415, f"content-type: invalid value: must be {_FORM}")
     body = bytearray()

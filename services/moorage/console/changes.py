@@ -45,27 +45,14 @@ class ApiWrite:
 def write_of(
     kind: ApiKind, verb: str, namespace: str = "", name: str = "", subresource: str = "", *, body: Any = None
 ) -> ApiWrite:
-    """Return the request that creates, patches or deletes an object.
-
-    Args:
-        kind: of the object.
-        verb: `create`, `patch` or `delete`.
-        namespace: of the object. Empty if it is in none.
-        name: of the object. Empty if it is new.
-        subresource: of the object. Empty for the object itself.
-        body: what is sent.
-    """
+    """Return the request that creates, patches or deletes an object. `verb` is `create`, `patch` or `delete`."""
     asked = kind.asked(verb, namespace, name, subresource)
     form = MERGE if verb == "patch" else JSON
     return ApiWrite(_METHODS[verb], kind.path(namespace, name, subresource), asked, body, form)
 
 
 async def target_of(view: PageView, kind: str, name: str) -> dict[str, Any]:
-    """Return a target.
-
-    Raises:
-        PageError: 403 if the user may not get it, 404 if it does not exist.
-    """
+    """Return a target. Raises PageError: 403 if the user may not get it, 404 if it does not exist."""
     await view.rights.check("get", kind, "", name)
     found = await view.reader.get(kind, "", name)
     if found is None:
@@ -130,11 +117,7 @@ async def missing_right(rights: Rights, writes: Sequence[ApiWrite]) -> str:
 
 
 async def send(view: PageView, write: ApiWrite) -> dict[str, Any]:
-    """Send a request through the API, and return the answer.
-
-    Raises:
-        PageError: the API refuses it.
-    """
+    """Send a request through the API, and return the answer. Raises PageError if the API refuses it."""
     answer = await view.api.call(write.method, write.path, body=write.body, content_type=write.content_type)
     answer.check()
     return answer.document

@@ -126,12 +126,7 @@ RowT = TypeVar("RowT")
 
 
 class FleetIndex(Listener):
-    """The objects of one fleet in short, as they change.
-
-    Args:
-        watches: tell of changes.
-        cluster: whose objects they are. Empty for the home fleet.
-    """
+    """The objects of one fleet in short, as they change."""
 
     kinds: tuple[str, ...] = INDEXED
 
@@ -175,11 +170,7 @@ class FleetIndex(Listener):
         return len(self._noted)
 
     async def refresh(self) -> None:
-        """Work off what was noted.
-
-        Raises:
-            PageError: the API does not show the objects.
-        """
+        """Work off what was noted. Raises PageError if the API does not show the objects."""
         for kind in self.kinds:
             await self._watches.of(kind, self._cluster)
         while self._noted:

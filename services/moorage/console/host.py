@@ -51,14 +51,7 @@ def own_address(text: str) -> str:
 
 
 class PageError(Exception):
-    """A failed request.
-
-    Args:
-        code: the HTTP status.
-        message: the message, for people.
-        causes: the messages of its causes.
-        retry_after: seconds after which it may succeed. 0 if that is not known.
-    """
+    """A failed request. It may succeed after `retry_after` seconds. 0 if that is not known."""
 
     def __init__(self, code: int, message: str, *, causes: Iterable[str] = (), retry_after: int = 0) -> None:
         super().__init__(message)

@@ -78,11 +78,7 @@ class Kinds:
         self._by_kind: dict[str, ApiKind] = {}
 
     async def load(self, api: ApiClient) -> None:
-        """Read them, if that is not done yet.
-
-        Raises:
-            PageError: the API does not answer.
-        """
+        """Read them, if that is not done yet. Raises PageError if the API does not answer."""
         if self._by_kind:
             return
         found: dict[str, ApiKind] = {}
@@ -101,22 +97,14 @@ class Kinds:
         return [one for one in self._by_kind.values() if one.is_watched]
 
     def named(self, kind: str) -> ApiKind:
-        """Return the kind of a name.
-
-        Raises:
-            PageError: 404 if it does not exist.
-        """
+        """Return the kind of a name. Raises PageError: 404 if it does not exist."""
         found = self._by_kind.get(kind)
         if found is None:
             raise PageError(404, f"kind: invalid value {kind[:63]!r}: expected a kind that the API serves")
         return found
 
     def of_plural(self, plural: str) -> ApiKind:
-        """Return the kind of a plural.
-
-        Raises:
-            PageError: 404 if it does not exist.
-        """
+        """Return the kind of a plural. Raises PageError: 404 if it does not exist."""
         found = next((one for one in self._by_kind.values() if one.plural == plural), None)
         if found is None:
             raise PageError(404, f"the server doesn't have a resource type {plural[:63]!r}")

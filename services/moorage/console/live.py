@@ -37,11 +37,7 @@ Again = Callable[[], Awaitable[tuple[PageView, Content]]]
 class Follower:
     """Follows one page.
 
-    Args:
-        pages: makes the parts.
-        again: makes the content of the page, as its user may see it now.
-        version: the version that the page shows already. None sends everything first.
-        heartbeat: see `HEARTBEAT`.
+    `again` makes the content of the page, as its user may see it now. None as the version sends everything first.
     """
 
     def __init__(self, pages: Pages, again: Again, version: int | None, heartbeat: float = HEARTBEAT) -> None:

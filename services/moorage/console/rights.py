@@ -30,9 +30,7 @@ _ALLOWED: Final = Permission(allowed=True)
 class Reviews:
     """Access reviews of the API. Their results are kept until roles or bindings change.
 
-    Args:
-        api: the API of the home fleet, as the console itself calls it.
-        changed_at: returns the version of the latest change of a role or binding.
+    `changed_at` returns the version of the latest change of a role or binding.
     """
 
     def __init__(self, api: ApiClient, changed_at: Callable[[], int]) -> None:
@@ -44,10 +42,7 @@ class Reviews:
     async def permission(self, user: User, asked: Attributes, *, in_any_set: bool = False) -> Permission:
         """Return whether a user may do something.
 
-        Args:
-            user: the user.
-            asked: the attributes of the request.
-            in_any_set: whether no set of managed clusters permits it. Otherwise it also depends on a cluster's labels.
+        `in_any_set`: whether no set of managed clusters permits it. Otherwise it also depends on a cluster's labels.
 
         Raises:
             PageError: the API does not answer.
@@ -83,14 +78,7 @@ class Reviews:
 
 
 class Rights:
-    """The rights of one user, for one page.
-
-    Args:
-        reviews: answers what a user may do.
-        user: the user.
-        kinds: the kinds that there are.
-        cluster: whose page it is. Empty for the home fleet.
-    """
+    """The rights of one user, for one page."""
 
     def __init__(self, reviews: Reviews, user: User, kinds: Kinds, cluster: str = "") -> None:
         self._reviews = reviews
@@ -124,22 +112,14 @@ class Rights:
         return ""
 
     async def check_cluster(self) -> None:
-        """Check that the user may look at the cluster whose page it is.
-
-        Raises:
-            PageError: 403 if not.
-        """
+        """Check that the user may look at the cluster whose page it is. Raises PageError: 403 if not."""
         asked = _seen_cluster(self.cluster)
         found = await self._reviews.permission(self.user, asked)
         if self.cluster and not found.allowed:
             raise PageError(403, refusal_text(self.user, asked, found.reason))
 
     async def check(self, verb: str, kind: str, namespace: str = "", name: str = "") -> None:
-        """Check that the user may do something.
-
-        Raises:
-            PageError: 403 if not.
-        """
+        """Check that the user may do something. Raises PageError: 403 if not."""
         if why := await self.missing(self._kinds.named(kind).asked(verb, namespace, name)):
             raise PageError(403, why)
 

@@ -33,11 +33,7 @@ _UNAUTHENTICATED: Final = 401
 
 
 class LoginNeededError(Exception):
-    """The request has no session.
-
-    Args:
-        ended: whether its token is no longer valid.
-    """
+    """The request has no session. `ended`: whether its token is no longer valid."""
 
     def __init__(self, *, ended: bool) -> None:
         super().__init__("log in")
@@ -57,14 +53,7 @@ class Session:
 
 
 class Sessions:
-    """Finds the session of a request.
-
-    Args:
-        host: identifies callers. Its settings name the key that all gateways share.
-
-    Raises:
-        OSError: that key cannot be read.
-    """
+    """Finds the session of a request. Raises OSError if that key cannot be read."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -93,11 +82,7 @@ class Sessions:
         return Session(user, self._csrf(token, user, sender), bool(token))
 
     def check_form(self, request: Request, session: Session, sent: str) -> None:
-        """Check that a form was sent by a page of the console.
-
-        Raises:
-            PageError: 403 if it was not.
-        """
+        """Check that a form was sent by a page of the console. Raises PageError: 403 if it was not."""
         check_same_site(request)
         if not hmac.compare_digest(sent.encode(), session.csrf.encode()):
             raise PageError(403, "csrf: invalid value: must be that of a page of this session. Load the page again.")
@@ -108,11 +93,7 @@ class Sessions:
 
 
 def check_same_site(request: Request) -> None:
-    """Check that no page of another site has sent a form.
-
-    Raises:
-        PageError: 403 if one has.
-    """
+    """Check that no page of another site has sent a form. Raises PageError: 403 if one has."""
     if shown := foreign_origin(request):
         raise PageError(403, f"{shown}: invalid value: forms of other sites are not taken")
 

@@ -34,11 +34,7 @@ class FleetReader:
     watches: Watches
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any] | None:
-        """Return an object. None if it does not exist.
-
-        Raises:
-            PageError: the API does not answer.
-        """
+        """Return an object. None if it does not exist. Raises PageError if the API does not answer."""
         answer = await self.api.call("GET", self.kinds.named(kind).path(namespace, name))
         if answer.code == _NOT_FOUND:
             return None
@@ -48,23 +44,13 @@ class FleetReader:
     async def all(self, kind: str, namespace: str = "", **query: str) -> list[dict[str, Any]]:
         """Return the objects of a kind in one namespace or in all.
 
-        Args:
-            kind: the kind.
-            namespace: of the objects. Empty for all.
-            query: the options of the list, such as `fieldSelector`.
-
-        Raises:
-            PageError: the API does not answer.
+        `query` has the options of the list, such as `fieldSelector`. Raises PageError if the API does not answer.
         """
         items: list[dict[str, Any]] = (await self.api.read(self.kinds.named(kind).path(namespace), query))["items"]
         return items
 
     async def names(self, kind: str) -> Mapping[str, Mapping[str, None]]:
-        """Return the names of the objects of a kind by namespace.
-
-        Raises:
-            PageError: the API does not answer.
-        """
+        """Return the names of the objects of a kind by namespace. Raises PageError if the API does not answer."""
         return (await self.watches.of(kind, self.api.cluster)).names
 
 
@@ -185,11 +171,7 @@ class Action:
 
 
 def required(form: Form, name: str) -> str:
-    """Return a field of a form.
-
-    Raises:
-        PageError: 400 if it is missing or empty.
-    """
+    """Return a field of a form. Raises PageError: 400 if it is missing or empty."""
     found = form.get(name, "").strip()
     if not found:
         raise PageError(400, f"{name}: required value: must not be empty")

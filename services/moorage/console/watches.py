@@ -42,13 +42,7 @@ class Listener(Protocol):
 
 
 class KindWatch:
-    """The objects of a kind in one fleet, as a watch shows them.
-
-    Args:
-        api: the API of that fleet.
-        kind: the kind.
-        listener: gets the objects. None if their names are enough.
-    """
+    """The objects of a kind in one fleet, as a watch shows them. `listener` is None if their names are enough."""
 
     def __init__(self, api: ApiClient, kind: ApiKind, listener: Listener | None) -> None:
         self._kind = kind
@@ -72,11 +66,7 @@ class KindWatch:
         self.task = asyncio.create_task(self._run(api), name=f"console-watch-{kind.plural}")
 
     async def began(self) -> None:
-        """Return when it has all objects that existed when it was opened.
-
-        Raises:
-            PageError: the API refuses it.
-        """
+        """Return when it has all objects that existed when it was opened. Raises PageError if the API refuses it."""
         await self._began.wait()
         if self._problem is not None:
             raise self._problem
@@ -145,13 +135,7 @@ class KindWatch:
 
 
 class Watches:
-    """The watches that are open.
-
-    Args:
-        api: the API of the home fleet, as the console itself calls it.
-        kinds: the kinds that there are.
-        kept: kinds of the home fleet that are followed all the time.
-    """
+    """The watches that are open. `kept` are kinds of the home fleet that are followed all the time."""
 
     def __init__(self, api: ApiClient, kinds: Kinds, kept: Iterable[str]) -> None:
         self._api = api
@@ -161,11 +145,7 @@ class Watches:
         self._listeners: dict[tuple[str, str], Listener] = {}
 
     async def of(self, kind: str, cluster: str = "") -> KindWatch:
-        """Return the watch of a kind in a fleet, with all present objects.
-
-        Raises:
-            PageError: the API refuses it.
-        """
+        """Return the watch of a kind in a fleet, with all present objects. Raises PageError if the API refuses it."""
         now = asyncio.get_running_loop().time()
         place = cluster, kind
         found = self._open.get(place)

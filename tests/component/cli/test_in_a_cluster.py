@@ -154,7 +154,7 @@ def test_an_explanation_without_a_query_worker_is_that_of_the_cluster(monkeypatc
         asked.append(question)
         return {"workload": "east:Pod/default/web-1"}
 
-    monkeypatch.setattr("moorage.cli.api.explain_from_topics.explain", explained)
+    monkeypatch.setattr("moorage.cli.commands.explain._from_topics", explained)
     for options in ("", " --from-topics"):
         code, _, err = run(f"explain pod web-1 -o json{options}")
         assert code == 0, err

@@ -294,7 +294,7 @@ def test_without_its_files_it_is_not_there() -> None:
         ("KIND = 'Berth'", "must have a KIND"),
         (
             "from moorage.apiserver.kinds.kind import View\nclass One(View):\n    kind = 'One'\nKIND = One()",
-            "it has no plural",
+            "it has no namespaced",
         ),
         (SILENT, "it names the built-in object first and has no built_in_object"),
         (

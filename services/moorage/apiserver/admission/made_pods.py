@@ -75,11 +75,7 @@ def changed_metadata(pod: str, uid: str, wanted: Mapping[str, Any]) -> PodMetada
 
 
 def check_selected(wanted: Mapping[str, Any], pod: Mapping[str, Any], owner: ResourceDeclared) -> None:
-    """Check that a pod with other labels is still selected by its controller.
-
-    Raises:
-        StatusError: 422 if it is not.
-    """
+    """Check that a pod with other labels is still selected by its controller. Raises StatusError: 422 if it is not."""
     labels, before = (one["metadata"].get("labels") or {} for one in (wanted, pod))
     selector = at(owner.object, "spec", "selector")
     selected = selector is None or matches_labels(LabelSelector.model_validate(as_label_selector(selector)), labels)
@@ -98,10 +94,7 @@ def _template_part(pod: Mapping[str, Any]) -> tuple[Any, ...]:
 def check_unbound(pod: Mapping[str, Any], uid: str, ordered: str = "") -> None:
     """Check that a pod may be bound to a node.
 
-    Args:
-        pod: the pod as it is shown.
-        uid: of the pod that is meant; empty for any of that name.
-        ordered: the node that it was bound to a moment ago; empty for none.
+    An empty `uid` stands for any pod of that name; `ordered` is the node that it was bound to a moment ago.
 
     Raises:
         StatusError: 409 if it has a node, is gated, is being deleted, or is another pod.

@@ -75,10 +75,7 @@ def without_generation(document: Document) -> Document:
 def updated(document: Document, stored: Mapping[str, Any], *, wished: bool) -> Document:
     """Return a changed object with the system fields of the stored one.
 
-    Args:
-        document: the changed object.
-        stored: the stored object.
-        wished: whether the edit also changes the target's taints. They belong to its spec but are not stored there.
+    `wished`: whether the edit also changes the target's taints, which belong to its spec but are not stored there.
     """
     before = stored["metadata"]
     metadata = {**document["metadata"], **{key: before[key] for key in _SYSTEM if key in before}}

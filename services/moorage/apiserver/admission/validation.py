@@ -126,11 +126,7 @@ def _is_changed(before: Mapping[str, Any], after: Mapping[str, Any], kind: Kind[
 
 
 def refuse(kind: ServedKind, name: str, found: Sequence[FieldError]) -> None:
-    """Refuse an object that has errors.
-
-    Raises:
-        StatusError: 422, with a cause for each error.
-    """
+    """Refuse an object that has errors. Raises StatusError: 422, with a cause for each error."""
     if found:
         raise api_errors.invalid(kind.group, kind.kind, name, found)
 

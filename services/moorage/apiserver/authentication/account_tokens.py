@@ -119,11 +119,7 @@ class AccountKeys:
         return self._signing is not None
 
     def sign(self, wanted: RequestedToken, now: datetime) -> tuple[str, datetime]:
-        """Return a new token, and until when it counts.
-
-        Raises:
-            ValueError: no tokens are signed here.
-        """
+        """Return a new token, and until when it counts. Raises ValueError if no tokens are signed here."""
         if self._signing is None:
             raise ValueError(
                 "no tokens of service accounts are issued: MOORAGE_SERVICE_ACCOUNT_SIGNING_KEY_FILE is not set"

@@ -9,9 +9,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
-from moorage.apiserver.authentication.account_tokens import AccountClaims, AccountKeys
+from moorage.apiserver.authentication.account_tokens import AccountClaims, AccountKeys, StoredAccounts
 from moorage.apiserver.authentication.certificates import ClientCertificate
 from moorage.apiserver.authentication.jwts import (
     ChangingFile,
@@ -45,17 +45,6 @@ CACHED_SECONDS: Final = 10.0
 """For how long, as in a kube-apiserver. A signature takes a thousand times as long to check as it takes to look up."""
 
 
-class AccountLookup(Protocol):
-    """The service accounts that exist."""
-
-    def problem(self, claims: AccountClaims) -> str:
-        """Return why a token is invalid: its account, or what it depends on, was deleted. Empty if it is valid.
-
-        Raises:
-            UnknownYetError: that is not known yet.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class ShownCredentials:
     """The credentials of a request."""
@@ -65,14 +54,7 @@ class ShownCredentials:
 
 
 class Authenticator:
-    """The authentication of requests.
-
-    Args:
-        settings: how users show who they are.
-        lookup: what is known of service accounts.
-        metrics: attempts are counted here.
-        oidc: accepts JWTs, instead of what the settings name.
-        clock: the seconds since some moment.
+    """The authentication of requests. `oidc` accepts JWTs, instead of what the settings name.
 
     Raises:
         OSError: a file cannot be read.
@@ -82,7 +64,7 @@ class Authenticator:
     def __init__(
         self,
         settings: Settings,
-        lookup: AccountLookup,
+        lookup: StoredAccounts,
         metrics: Metrics,
         *,
         oidc: Oidc | None = None,
@@ -227,11 +209,7 @@ def _account_keys(settings: Settings, skew: timedelta) -> AccountKeys:
 
 
 def _of_setting(field: str, value: str, make: Callable[[], T]) -> T:
-    """Return what is made from a file that a setting names.
-
-    Raises:
-        OSError, ValueError: as from `make`, and the text names the setting.
-    """
+    """Return what is made from a file that a setting names."""
     try:
         return make()
     except OSError as error:
@@ -325,11 +303,7 @@ class Oidc:
         )
 
     def user(self, claims: Mapping[str, Any]) -> User:
-        """Return the user whom claims are about.
-
-        Raises:
-            InvalidCredentialsError: they name none.
-        """
+        """Return the user whom claims are about. Raises InvalidCredentialsError if they name none."""
         name = claims.get(self._name)
         if not isinstance(name, str) or not name:
             raise InvalidCredentialsError(f"its claim {self._name} must be a text that is not empty")

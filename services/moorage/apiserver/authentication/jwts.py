@@ -189,12 +189,7 @@ class FileKeys:
 class FetchedKeys:
     """The keys at a URL.
 
-    Args:
-        url: the URL of the key set, or of an issuer whose discovery document names it.
-        discovered: whether it is the URL of an issuer.
-        ca_file: the authorities of HTTPS. Empty for those of the system.
-        transport: sends the requests, in tests.
-        clock: the seconds since some moment.
+    `url` is that of the key set, or, if `discovered`, of an issuer whose discovery document names it.
     """
 
     def __init__(

@@ -24,11 +24,7 @@ _LIFETIME: Final = timedelta(minutes=1)
 
 
 class Peers:
-    """Signs and checks such tokens.
-
-    Args:
-        key_file: the service accounts' signing key. A key of its own is derived from it.
-        skew: by how much the clocks of two machines may differ.
+    """Signs and checks such tokens. A key of its own is derived from the service accounts' signing key.
 
     Raises:
         OSError: the file cannot be read.

@@ -35,11 +35,7 @@ class WriteGuards:
         self._authorizer = authorizer
 
     def check(self, user: User | None, write: GuardedWrite) -> None:
-        """Check a write.
-
-        Args:
-            user: the writer. None is the gateway itself, which may write everything.
-            write: what is written.
+        """Check a write. None as the user is the gateway itself, which may write everything.
 
         Raises:
             StatusError: 403 if the writer may not, 404 if a binding gives a role that does not exist.

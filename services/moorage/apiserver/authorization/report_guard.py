@@ -47,13 +47,7 @@ _NO_LIMITS: Final = (SourceLimits(),)
 class ReportGuard:
     """Follows the grants of a store.
 
-    Args:
-        store: the present objects.
-        authorizer: decides which users need no grant.
-        clock: gives the time of seals.
-        seals: makes them. None if they cannot be checked.
-        rate: how much a user may report for a source to which no grant sets a limit. None for no limit.
-        metrics: count the reports that are too many.
+    `rate` is how much a user may report for a source to which no grant sets a limit; None for no limit.
     """
 
     def __init__(
@@ -114,15 +108,8 @@ class ReportGuard:
         """Return what a seal may state about a report that is sent again, or why it may not be.
 
         What its record shows of who has written it is judged by the present grants. Who sends it again vouches for it
-        only if its first sender might report anything.
-
-        Args:
-            record: its record, as it was refused.
-            report: the report.
-            labels: the present labels of its target.
-            user: who sends it again.
-            at: when it was refused.
-            skew: by how much the clocks of two machines may differ.
+        only if its first sender might report anything. `labels` are the present labels of its target, and `at` is when
+        it was refused.
         """
         if not self._grants:
             return Sealed.GRANTED

@@ -85,11 +85,7 @@ class MachineKeeper(ObjectController):
 
 
 def _worst(outcomes: Iterable[object]) -> str:
-    """Return why the work failed, if the failure is permanent.
-
-    Raises:
-        BaseException: a failure that is not a refusal.
-    """
+    """Return why the work failed, if the failure is permanent."""
     why = ""
     for outcome in outcomes:
         if isinstance(outcome, StatusError):

@@ -141,10 +141,6 @@ def create_app(gateway: Gateway, front: Front | None = None) -> Starlette:
 
     Its state also has the `controllers`, and `leading`: a context within which they run, because the gateway leads. An
     application without `forwarding` is in it for as long as it lives.
-
-    Args:
-        gateway: the parts.
-        front: makes what stands before the API. None if nothing does.
     """
     settings = gateway.settings
     in_force = Configured(gateway.store, settings)
@@ -415,11 +411,7 @@ def _parts(request: Request) -> list[str]:
 
 
 def _read(request: Request) -> Request:
-    """Return the request, if it only reads.
-
-    Raises:
-        StatusError: 405 if it does not.
-    """
+    """Return the request, if it only reads. Raises StatusError: 405 if it does not."""
     if request.method not in _READING:
         raise paths.not_allowed()
     return request

@@ -50,11 +50,7 @@ class Backend:
         return Representation(form, tables.included(request.query_params.get("includeObject", "")), self.clock.now)
 
     def present(self, path: ResourcePath) -> ShownObject:
-        """Return the object that a path names.
-
-        Raises:
-            StatusError: 404 if there is none.
-        """
+        """Return the object that a path names. Raises StatusError: 404 if there is none."""
         shown = self.store.get(path.object_id)
         if shown is None:
             raise api_errors.not_found(path.kind.group, path.kind.plural, path.name)

@@ -92,15 +92,7 @@ class NotTakenError(StatusError):
 
 
 class Forwarding:
-    """Forwards requests to the gateway that leads.
-
-    Args:
-        store: names the leader.
-        own: identifies this gateway.
-        leading: whether this gateway leads.
-        ca_file: the authorities of its certificate. Empty for those of the system.
-        transport: sends the requests, in tests.
-    """
+    """Forwards requests to the gateway that leads. An empty `ca_file` stands for the authorities of the system."""
 
     def __init__(
         self,
@@ -176,10 +168,7 @@ class Forwarding:
     async def answer(self, request: Request, body: bytes, bearer: str = "") -> Response:
         """Return the leader's answer to a request.
 
-        Args:
-            request: the request. Its body was read.
-            body: its body.
-            bearer: the token that identifies the sender to the leader. Empty if the request's own headers do.
+        `bearer` identifies the sender to the leader. It is empty if the request's own headers do.
 
         Raises:
             NotTakenError: there is no leader, or it cannot be reached, or it no longer leads.
@@ -214,12 +203,7 @@ class Forwarding:
         return response
 
     async def _sent(self, asked: httpx.Request) -> tuple[httpx.Response, bytes]:
-        """Return the answer to a request, and its body.
-
-        Raises:
-            NotTakenError: the request was not sent.
-            StatusError: 504 if it is not known what became of it.
-        """
+        """Return the answer to a request, and its body."""
         sending = asyncio.ensure_future(self._exchanged(asked))
         replaced = asyncio.ensure_future(self._replaced(self._store.leader_version))
         try:
@@ -281,16 +265,7 @@ def _raw_path(request: Request) -> bytes:
 
 
 class ForwardingMiddleware:
-    """Forwards writes while this gateway does not lead.
-
-    Args:
-        app: answers everything else.
-        forwarding: forwards.
-        access: identifies the sender of a request. The leader checks permissions.
-        store: its version goes with answers to forwarded requests.
-        metrics: forwarded requests are counted here.
-        hosts: the host names under which the gateway may be called (`check_host`).
-    """
+    """Forwards writes while this gateway does not lead."""
 
     def __init__(
         self,
@@ -343,11 +318,7 @@ class ForwardingMiddleware:
             await response(scope, receive, send)
 
     async def _forwarded(self, request: Request, replayed: _Replayed) -> Response | None:
-        """Return the answer of the gateway that leads. None if this one is to answer.
-
-        Raises:
-            StatusError: as `Forwarding.answer`; and 413 if the body is too large.
-        """
+        """Return the answer of the gateway that leads. None if this one is to answer."""
         forwarding, clock, bearer = self._forwarding, asyncio.get_running_loop().time, ""
         until = clock() + PATIENCE
         while not forwarding.takes:

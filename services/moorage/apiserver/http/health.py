@@ -14,11 +14,8 @@ Check = Callable[[], str]
 def health(request: Request, name: str, checks: Mapping[str, Check], one: str) -> Response:
     """Answer a health check.
 
-    Args:
-        request: with `?verbose` it gets a line for each check; `?exclude=` leaves one out.
-        name: the first part of the path.
-        checks: the checks by name.
-        one: the only check that runs. Empty for all.
+    With `?verbose` it has a line for each check; `?exclude=` leaves one out. `one` is the only check that runs, unless
+    it is empty.
     """
     if one and one not in checks:
         return no_page()

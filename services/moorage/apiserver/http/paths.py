@@ -49,11 +49,7 @@ class ResourcePath:
 
 
 def parse(group: str, version: str, parts: list[str]) -> ResourcePath:
-    """Parse the parts of a path after its group and version.
-
-    Raises:
-        StatusError: 404 if nothing is served there.
-    """
+    """Parse the parts of a path after its group and version. Raises StatusError: 404 if nothing is served there."""
     namespace = ""
     is_watched = parts[:1] == ["watch"] and len(parts) > 1
     if is_watched:
@@ -93,11 +89,7 @@ def not_allowed() -> StatusError:
 
 
 def check_method(request: Request, *methods: str) -> None:
-    """Check that a request has one of these methods.
-
-    Raises:
-        StatusError: 405 if it has not.
-    """
+    """Check that a request has one of these methods. Raises StatusError: 405 if it has not."""
     if request.method not in methods:
         raise not_allowed()
 
@@ -121,11 +113,7 @@ def path_of(cluster: str) -> str:
 
 
 class ClusterPaths:
-    """Takes the cluster out of the path of a request, and notes it.
-
-    Args:
-        app: answers the request. Its path is that of the home fleet.
-    """
+    """Takes the cluster out of the path of a request, and notes it."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

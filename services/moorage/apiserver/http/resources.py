@@ -36,11 +36,7 @@ class ResourcesApi:
         self._subresources = Subresources(backend)
 
     async def handle(self, request: Request, path: ResourcePath) -> Response:
-        """Answer one request.
-
-        Raises:
-            StatusError: the request fails.
-        """
+        """Answer one request."""
         if not self._backend.store.ready:
             raise api_errors.unavailable("the gateway is not ready: it is still reading its tables")
         if path.subresource:
@@ -72,13 +68,7 @@ class ResourcesApi:
 
 
 class ClusterApis:
-    """Answers requests about the objects of clusters.
-
-    Args:
-        store: the objects of all fleets.
-        backend: that of the home fleet.
-        writer_of: returns what writes objects of a cluster.
-    """
+    """Answers requests about the objects of clusters. `backend` is that of the home fleet."""
 
     def __init__(self, store: Store, backend: Backend, writer_of: Callable[[str], Writer]) -> None:
         self._store = store

@@ -111,7 +111,6 @@ class EventKind(Untyped):
     kind = "Event"
     other_groups = ((GROUP, "v1"),)
     logged = True
-    plural = "events"
     short_names = ("ev",)
     namespaced = True
     created_by_update = True

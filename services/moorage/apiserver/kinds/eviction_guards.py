@@ -45,7 +45,6 @@ class EvictionBudgetKind(GuardKind):
     """The maximum number of evictions at a time, or in a window."""
 
     kind = "EvictionBudget"
-    plural = "evictionbudgets"
     short_names = ("eb",)
     order = 180
     apply_order = 40
@@ -81,7 +80,6 @@ class EvictionPauseKind(GuardKind):
     """A pause, which holds evictions."""
 
     kind = "EvictionPause"
-    plural = "evictionpauses"
     cli_names = ("pause", "pauses")
     order = 190
     apply_order = 30
@@ -105,7 +103,6 @@ class PodDisruptionBudgetKind(Kind[Any]):
 
     group = "policy"
     kind = "PodDisruptionBudget"
-    plural = "poddisruptionbudgets"
     model_module = "budgets"
     mirrorable = True
     short_names = ("pdb",)

@@ -34,7 +34,6 @@ class MoorageConfigurationKind(OwnKind[Any]):
     """The configuration of a fleet: the settings that change decisions."""
 
     kind = "MoorageConfiguration"
-    plural = "moorageconfigurations"
     model_module = "configuration"
     short_names = ("mc",)
     order = 310
@@ -74,7 +73,6 @@ class DedicatedNodesKind(OwnKind[Any]):
     """A rule for nodes that are reserved for a group."""
 
     kind = "DedicatedNodes"
-    plural = "dedicatednodes"
     model_module = "dedicated"
     singular = "dedicatednode"
     order = 90
@@ -113,7 +111,6 @@ class ProbeGrantKind(OwnKind[Any]):
     """The reports that a source may send, and the users who may use it."""
 
     kind = "ProbeGrant"
-    plural = "probegrants"
     model_module = "probe_grants"
     short_names = ("pg",)
     when_none = "While there is no ProbeGrant, every report counts, from every user."
@@ -147,7 +144,6 @@ class WebhookKind(OwnKind[Any]):
     """A receiver of events over HTTP."""
 
     kind = "Webhook"
-    plural = "webhooks"
     model_module = "webhook"
     order = 195
     apply_order = 30

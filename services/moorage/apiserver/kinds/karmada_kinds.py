@@ -226,7 +226,6 @@ class ClusterKind(Target[Any]):
     group = "cluster.karmada.io"
     versions = ("v1alpha1",)
     kind = "Cluster"
-    plural = "clusters"
     model_module = "cluster"
     namespaced = False
     order = 140
@@ -304,7 +303,6 @@ class ClusterTaintPolicyKind(Kind["ClusterTaintPolicy"]):
     group = "policy.karmada.io"
     versions = ("v1alpha1",)
     kind = "ClusterTaintPolicy"
-    plural = "clustertaintpolicies"
     model_module = "policies"
     mirrorable = True
     cli_names = ("ctp",)
@@ -337,7 +335,6 @@ class PropagationPolicyKind(Propagation[Any]):
     """A policy that places resources of its namespace on clusters."""
 
     kind = "PropagationPolicy"
-    plural = "propagationpolicies"
     model_module = "policies"
     mirrorable = True
     short_names = ("pp",)
@@ -350,7 +347,6 @@ class ClusterPropagationPolicyKind(Propagation[Any]):
     """A policy that places resources of any namespace on clusters."""
 
     kind = "ClusterPropagationPolicy"
-    plural = "clusterpropagationpolicies"
     model_module = "policies"
     mirrorable = True
     short_names = ("cpp",)
@@ -363,7 +359,6 @@ class ResourceBindingKind(PlacementOnClusters):
     """The placement of a resource of a namespace. Those of resources that are declared here are made from decisions."""
 
     kind = "ResourceBinding"
-    plural = "resourcebindings"
     model_module = "bindings"
     short_names = ("rb",)
     namespaced = True
@@ -384,7 +379,6 @@ class ClusterResourceBindingKind(PlacementOnClusters):
     """The placement of a resource without a namespace. Moorage claims none that are declared here."""
 
     kind = "ClusterResourceBinding"
-    plural = "clusterresourcebindings"
     model_module = "bindings"
     short_names = ("crb",)
     namespaced = False

@@ -76,9 +76,11 @@ class Kind(Generic[ResourceT]):
     kind: ClassVar[str]
     """Unique over all groups: record keys name an object's kind by this word alone."""
 
-    plural: ClassVar[str]
     singular: ClassVar[str]
     """The kind's name in lower case, unless the kind has another one."""
+
+    plural: ClassVar[str]
+    """The singular with its English ending, unless the kind has another one."""
 
     short_names: ClassVar[tuple[str, ...]] = ()
     """As discovery lists them."""
@@ -192,6 +194,8 @@ class Kind(Generic[ResourceT]):
         super().__init_subclass__()
         if "kind" in vars(cls):
             cls.singular = vars(cls).get("singular", cls.kind.lower())
+            ending = "ies" if cls.singular.endswith("y") else "es" if cls.singular.endswith("s") else "s"
+            cls.plural = vars(cls).get("plural", cls.singular.removesuffix("y") + ending)
 
     @property
     def api_versions(self) -> tuple[str, ...]:
@@ -251,9 +255,7 @@ class Kind(Generic[ResourceT]):
     def validate_fields(self, document: Mapping[str, Any], *, is_new: bool) -> list[FieldError]:
         """Return the errors in fields that the typed view does not have, in Kubernetes' order.
 
-        Args:
-            document: the object, with the defaults of its fields.
-            is_new: whether it is being created.
+        The document has the defaults of its fields.
         """
         from moorage.apiserver.rules.validation.of_kinds import DOCUMENTS, NEW
 
@@ -263,9 +265,7 @@ class Kind(Generic[ResourceT]):
     def validate_update(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldError]:
         """Return the errors in fields that a change may not change.
 
-        Args:
-            before: the object as it is shown.
-            after: the object as it is wanted, with the defaults of admission.
+        `before` is the object as it is shown, and `after` as it is wanted, with the defaults of admission.
         """
         from moorage.apiserver.rules.validation.of_kinds import UPDATES
 
@@ -291,9 +291,7 @@ class Kind(Generic[ResourceT]):
     def changed(self, wanted: Document, shown: Mapping[str, Any]) -> Document:
         """Return the wanted state of an existing object, with the parts that the kind carries over.
 
-        Args:
-            wanted: what the writer sent, or what a patch makes of the object.
-            shown: the object as it is shown.
+        `wanted` is what the writer sent, or what a patch makes of the object. `shown` is the object as it is shown.
         """
         return wanted
 
@@ -304,31 +302,22 @@ class Kind(Generic[ResourceT]):
     def admitted(self, document: Document, rules: Iterable[DedicatedNodes]) -> Document:
         """Return an object with the defaults of admission.
 
-        Args:
-            document: the object, without what the services decide.
-            rules: the fleet's rules for dedicated nodes. None of them when an existing object is changed.
-
-        Raises:
-            QuantityError: a request or limit is no quantity.
+        The document is without what the services decide. An object that exists already gets no rules for dedicated
+        nodes. Raises QuantityError if a request or limit is no quantity.
         """
         return document
 
     def without_decided(self, document: Document, stored: Mapping[str, Any]) -> Document:
         """Return a change without what the services have added to the object that is shown.
 
-        Args:
-            document: what is wanted, with the defaults of admission.
-            stored: the object as it was declared.
+        `document` is what is wanted, with the defaults of admission, and `stored` the object as it was declared.
         """
         return document
 
     def same(self, document: Document, stored: Mapping[str, Any], records: Records) -> Document:
         """Return a change with those parts as they are kept that mean the same, so that they do not count as changed.
 
-        Args:
-            document: what is wanted, with the defaults of admission.
-            stored: the object as it was declared.
-            records: the latest records.
+        `document` is what is wanted, with the defaults of admission, and `stored` the object as it was declared.
         """
         return document
 
@@ -341,12 +330,7 @@ class Kind(Generic[ResourceT]):
         return None
 
     def refusal(self, name: str, change: str) -> str:
-        """Return why an object may not be changed or deleted. Empty if it may.
-
-        Args:
-            name: of the object.
-            change: `changed` or `deleted`.
-        """
+        """Return why an object may not be changed or deleted. Empty if it may. `change` is `changed` or `deleted`."""
         is_kept = change == "deleted" and name in {*self.built_in, *self.in_each_namespace}
         return self.built_in_kept if is_kept else ""
 
@@ -357,19 +341,14 @@ class Kind(Generic[ResourceT]):
     def is_heartbeat(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
         """Return whether a change is only a sign of life, which is not audited.
 
-        Args:
-            before: the object as it was declared.
-            after: the object as it is declared now.
+        `before` and `after` are the object as it is declared.
         """
         return False
 
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterable[str]:
         """Return notes for the writer on parts that were not applied, or do not exist.
 
-        Args:
-            document: the object as it is shown now.
-            sent: the object or the patch that was sent.
-            records: the latest records.
+        `document` is the object as it is shown now, and `sent` the object or the patch that was sent.
         """
         return ()
 
@@ -434,7 +413,7 @@ class Kind(Generic[ResourceT]):
 
     def flaws(self) -> Iterable[str]:
         """Yield flaws of the kind's own attributes. A kind with a flaw is refused when it is discovered."""
-        missing = [name for name in ("kind", "plural", "namespaced") if not hasattr(self, name)]
+        missing = [name for name in ("kind", "namespaced") if not hasattr(self, name)]
         yield from (f"it has no {name}" for name in missing)
         if type(self).model is Kind.model and not (self.model_module or isinstance(self, Untyped)):
             yield "it has no model_module"
@@ -552,10 +531,7 @@ class View(Untyped):
     def objects(self, key: str, record: Model) -> Iterable[ObjectId]:
         """Return the objects that a record shows, of a view that is made of the records of a topic.
 
-        Args:
-            key: of the record.
-            record: as it is now, or as it was before. It has the fields of its model, and may be a row
-                (`Records`).
+        The record is as it is now, or as it was before, and may be a row (`Records`).
         """
         from moorage.apiserver.kinds.status.records import ObjectId
 

@@ -43,7 +43,6 @@ from moorage_schemas.resources.names import GLOBAL_SET, MANAGED_CLUSTER_AVAILABL
 from moorage_schemas.times import parse_time
 
 if TYPE_CHECKING:
-    from moorage.apiserver.kinds.printing.sections import Related
     from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
     from moorage.decide.scheduling.ocm.cluster_sets import ManagedSets
     from moorage_schemas.resource import ResourceDeclared
@@ -102,7 +101,6 @@ class ManagedClusterKind(Target["ManagedCluster"]):
 
     group = "cluster.open-cluster-management.io"
     kind = "ManagedCluster"
-    plural = "managedclusters"
     model_module = "managed"
     short_names: ClassVar[tuple[str, ...]] = ("mcl", "mcls")
     namespaced = False
@@ -218,7 +216,6 @@ class ManagedClusterSetKind(Kind[Any]):
     group = "cluster.open-cluster-management.io"
     versions: ClassVar[tuple[str, ...]] = ("v1beta2", "v1beta1", "v1alpha1")
     kind = "ManagedClusterSet"
-    plural = "managedclustersets"
     model_module = "managed"
     mirrorable = True
     short_names: ClassVar[tuple[str, ...]] = ("mclset", "mclsets")
@@ -289,7 +286,6 @@ class ManagedClusterSetBindingKind(Kind[Any]):
     group = "cluster.open-cluster-management.io"
     versions = ("v1beta2", "v1beta1", "v1alpha1")
     kind = "ManagedClusterSetBinding"
-    plural = "managedclustersetbindings"
     model_module = "managed"
     mirrorable = True
     short_names = ("mclsetbinding", "mclsetbindings")
@@ -336,7 +332,6 @@ class AddOnPlacementScoreKind(Kind[Any]):
     group = "cluster.open-cluster-management.io"
     versions = ("v1alpha1",)
     kind = "AddOnPlacementScore"
-    plural = "addonplacementscores"
     model_module = "managed"
     mirrorable = True
     namespaced = True
@@ -360,7 +355,6 @@ class ManagedClusterAddOnKind(Kind[Any]):
     group = "addon.open-cluster-management.io"
     versions = ("v1alpha1",)
     kind = "ManagedClusterAddOn"
-    plural = "managedclusteraddons"
     model_module = "managed"
     mirrorable = True
     short_names = ("mca", "mcas")
@@ -402,7 +396,6 @@ class LeaseKind(Kind[Any]):
 
     group = "coordination.k8s.io"
     kind = "Lease"
-    plural = "leases"
     model_module = "managed"
     mirrorable = True
     namespaced = True

@@ -30,7 +30,6 @@ class NamespaceKind(Untyped):
     """A namespace. Its objects can only be created while it exists, and are deleted with it."""
 
     kind = "Namespace"
-    plural = "namespaces"
     mirrorable = True
     short_names = ("ns",)
     namespaced = False

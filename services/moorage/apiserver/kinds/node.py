@@ -170,7 +170,6 @@ class NodeKind(Target["Node"]):
     """A node: a target that carries pods."""
 
     kind = "Node"
-    plural = "nodes"
     model_module = "node"
     short_names = ("no",)
     container_subresources = ("proxy",)
@@ -245,7 +244,6 @@ class MachineSetKind(Kind[Any]):
     group = "machine.openshift.io"
     versions = ("v1beta1",)
     kind = "MachineSet"
-    plural = "machinesets"
     model_module = "machines"
     cli_names = ("ms",)
     namespaced = True
@@ -278,8 +276,6 @@ class MachineSetKind(Kind[Any]):
 
     @override
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
-        from moorage.decide.kubernetes.object_texts import node_status
-
         status = found.get("status") or {}
         wanted = at(found, "spec", "replicas")
         there = f"{status.get('replicas', 0)} there, {status.get('readyReplicas', 0)} ready"

@@ -111,7 +111,6 @@ class PlacementKind(Kind["Placement"]):
     group = "cluster.open-cluster-management.io"
     versions = ("v1beta1", "v1alpha1")
     kind = "Placement"
-    plural = "placements"
     model_module = "managed"
     mirrorable = True
     namespaced = True
@@ -190,7 +189,6 @@ class PlacementDecisionKind(View):
     group = "cluster.open-cluster-management.io"
     versions = ("v1beta1", "v1alpha1")
     kind = "PlacementDecision"
-    plural = "placementdecisions"
     model_module = "managed"
     cli_names = ("pd",)
     namespaced = True

@@ -78,7 +78,6 @@ class PodKind(Kind[Any]):
     """A bare pod, which no controller has created."""
 
     kind = "Pod"
-    plural = "pods"
     model_module = "pod"
     mirrorable = True
     short_names = ("po",)

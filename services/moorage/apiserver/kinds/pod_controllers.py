@@ -37,12 +37,7 @@ _SCHEDULED: Final = text("status", "scheduledReplicas", default="0")
 
 
 def _columns(ready: Cell, scheduled: Cell = _SCHEDULED) -> tuple[TableColumn, ...]:
-    """Return the columns of a controller.
-
-    Args:
-        ready: the cell of the numbers of ready and of wanted pods.
-        scheduled: the cell of the number of bound pods.
-    """
+    """Return the columns of a controller."""
     return (
         TableColumn("READY", ready),
         TableColumn("SCHEDULED", scheduled),
@@ -141,7 +136,6 @@ class ReplicationControllerKind(ControllerKind[Any]):
 
     group = ""
     kind = "ReplicationController"
-    plural = "replicationcontrollers"
     short_names = ("rc",)
     order = 35
     scaled = True
@@ -165,7 +159,6 @@ class DeploymentKind(ControllerKind[Any]):
     """A deployment: pods of one template, which may run anywhere."""
 
     kind = "Deployment"
-    plural = "deployments"
     short_names = ("deploy",)
     order = 40
     scaled = True
@@ -212,7 +205,6 @@ class ReplicaSetKind(ControllerKind[Any]):
     """A replica set: a number of pods of one template."""
 
     kind = "ReplicaSet"
-    plural = "replicasets"
     short_names = ("rs",)
     order = 50
     scaled = True
@@ -243,7 +235,6 @@ class StatefulSetKind(ControllerKind[Any]):
     """A stateful set: its pods keep their names."""
 
     kind = "StatefulSet"
-    plural = "statefulsets"
     short_names = ("sts",)
     order = 60
     scaled = True
@@ -285,7 +276,6 @@ class DaemonSetKind(ControllerKind[Any]):
     """A daemon set: one pod on every node that fits."""
 
     kind = "DaemonSet"
-    plural = "daemonsets"
     short_names = ("ds",)
     order = 70
     shown_zeros = frozenset({"currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"})
@@ -345,7 +335,6 @@ class JobKind(ControllerKind[Any]):
 
     group = "batch"
     kind = "Job"
-    plural = "jobs"
     order = 80
     shown_zeros = frozenset({"ready"})
     field_selectors: ClassVar[Mapping[str, str]] = {"status.successful": "0"}

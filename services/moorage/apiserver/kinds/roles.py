@@ -56,7 +56,6 @@ class RoleKind(PermissionKind):
     """Permissions in one namespace."""
 
     kind = "Role"
-    plural = "roles"
     namespaced = True
     order = 290
     columns = (AGE, TableColumn("RULES", count("rules"), wide=True))
@@ -73,7 +72,6 @@ class ClusterRoleKind(RoleKind):
     """Permissions in every namespace."""
 
     kind = "ClusterRole"
-    plural = "clusterroles"
     namespaced = False
     order = 270
 
@@ -82,7 +80,6 @@ class RoleBindingKind(PermissionKind):
     """The subjects that have the permissions of a role in one namespace."""
 
     kind = "RoleBinding"
-    plural = "rolebindings"
     namespaced = True
     order = 300
     columns = (TableColumn("ROLE", of(_role)), AGE, TableColumn("SUBJECTS", of(_subjects), wide=True))
@@ -107,7 +104,6 @@ class ClusterRoleBindingKind(RoleBindingKind):
     """The subjects that have the permissions of a role in every namespace."""
 
     kind = "ClusterRoleBinding"
-    plural = "clusterrolebindings"
     namespaced = False
     order = 280
     role_kinds = ("ClusterRole",)

@@ -73,7 +73,6 @@ class ConfigMapKind(Untyped):
     """A config map. It is stored, and propagation policies can claim it."""
 
     kind = "ConfigMap"
-    plural = "configmaps"
     short_names = ("cm",)
     namespaced = True
     order = 100
@@ -93,7 +92,6 @@ class ControllerRevisionKind(Untyped):
 
     group = "apps"
     kind = "ControllerRevision"
-    plural = "controllerrevisions"
     namespaced = True
     has_generation = False
     order = 90
@@ -114,7 +112,6 @@ class CronJobKind(StoredKind):
 
     group = "batch"
     kind = "CronJob"
-    plural = "cronjobs"
     short_names = ("cj",)
     order = 82
     status_shown = True
@@ -188,7 +185,6 @@ class EndpointSliceKind(StoredKind):
 
     group = "discovery.k8s.io"
     kind = "EndpointSlice"
-    plural = "endpointslices"
     order = 350
     api_columns = (
         TableColumn("AddressType", text("addressType", default="")),
@@ -234,7 +230,6 @@ class HorizontalPodAutoscalerKind(StoredKind):
     group = "autoscaling"
     versions = ("v2",)
     kind = "HorizontalPodAutoscaler"
-    plural = "horizontalpodautoscalers"
     short_names = ("hpa",)
     order = 112
     status_shown = True
@@ -275,7 +270,6 @@ class IngressKind(StoredKind):
 
     group = "networking.k8s.io"
     kind = "Ingress"
-    plural = "ingresses"
     short_names = ("ing",)
     order = 114
     status_shown = True
@@ -292,7 +286,6 @@ class LimitRangeKind(StoredKind):
     """How much single pods of a namespace may use."""
 
     kind = "LimitRange"
-    plural = "limitranges"
     short_names = ("limits",)
     order = 320
     created_by_update = True
@@ -306,7 +299,6 @@ class NetworkPolicyKind(StoredKind):
 
     group = "networking.k8s.io"
     kind = "NetworkPolicy"
-    plural = "networkpolicies"
     short_names = ("netpol",)
     order = 116
     api_columns = (TableColumn("Pod-Selector", of(lambda found: selector_text(at(found, "spec", "podSelector")))), AGE)
@@ -328,7 +320,6 @@ class PersistentVolumeKind(StoredKind):
     """Storage that a claim may be bound to. Those who run the work provide it."""
 
     kind = "PersistentVolume"
-    plural = "persistentvolumes"
     short_names = ("pv",)
     namespaced = False
     order = 107
@@ -358,7 +349,6 @@ class PersistentVolumeClaimKind(StoredKind):
     """Storage that a pod wants. Those who run the work provide it."""
 
     kind = "PersistentVolumeClaim"
-    plural = "persistentvolumeclaims"
     short_names = ("pvc",)
     order = 106
     deleted_is_returned = True
@@ -394,7 +384,6 @@ class ResourceQuotaKind(StoredKind):
     """How much all of a namespace may use."""
 
     kind = "ResourceQuota"
-    plural = "resourcequotas"
     short_names = ("quota",)
     order = 322
     deleted_is_returned = True
@@ -412,7 +401,6 @@ class ServiceKind(Untyped):
     """A service. It is stored, and propagation policies can claim it."""
 
     kind = "Service"
-    plural = "services"
     short_names = ("svc",)
     namespaced = True
     created_by_update = True
@@ -440,7 +428,6 @@ class StorageClassKind(StoredKind):
 
     group = "storage.k8s.io"
     kind = "StorageClass"
-    plural = "storageclasses"
     short_names = ("sc",)
     namespaced = False
     order = 340
@@ -469,7 +456,6 @@ class SecretKind(StoredKind):
     """A secret. Topics are not encrypted, and readers of the gateway have no identities yet."""
 
     kind = "Secret"
-    plural = "secrets"
     order = 104
     has_generation = False
     field_selectors: ClassVar[Mapping[str, str]] = {"type": ""}
@@ -523,7 +509,6 @@ class PriorityClassKind(StoredKind):
 
     group = "scheduling.k8s.io"
     kind = built_in.PRIORITY_CLASS
-    plural = "priorityclasses"
     mirrorable = True
     short_names = ("pc",)
     namespaced = False
@@ -568,7 +553,6 @@ class ServiceAccountKind(Untyped):
     """A service account: the identity of a program. Its tokens are given out by its subresource `token`."""
 
     kind = built_in.SERVICE_ACCOUNT
-    plural = "serviceaccounts"
     short_names = ("sa",)
     namespaced = True
     deleted_is_returned = True

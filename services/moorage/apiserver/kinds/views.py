@@ -55,7 +55,6 @@ class BindingKind(PairView):
     """The binding of a workload to a target."""
 
     kind = "Binding"
-    plural = "bindings"
     cli_names = ("bind",)
     order = 2010
     columns = (
@@ -72,7 +71,6 @@ class BudgetKind(View):
     """The present counts of a budget of evictions."""
 
     kind = "Budget"
-    plural = "budgets"
     namespaced = False
     order = 2020
     columns = (
@@ -103,7 +101,6 @@ class ConditionKind(View):
     """One condition of a target."""
 
     kind = "Condition"
-    plural = "conditions"
     cli_names = ("cond",)
     namespaced = False
     order = 2030
@@ -130,7 +127,6 @@ class TimerKind(View):
     """A deadline that has not passed."""
 
     kind = "Timer"
-    plural = "timers"
     namespaced = False
     order = 2060
     columns = (
@@ -163,7 +159,6 @@ class WorkloadPlacementKind(View):
     """The decision on one workload with its grounds. A `Placement` is declared by people."""
 
     kind = "WorkloadPlacement"
-    plural = "workloadplacements"
     short_names = ("wp", "pl")
     namespaced = True
     order = 2070
@@ -215,7 +210,6 @@ class EvictionKind(PairView):
     """The eviction of a workload from a target."""
 
     kind = "Eviction"
-    plural = "evictions"
     cli_names = ("evict",)
     order = 2040
     columns = (
@@ -248,7 +242,6 @@ class TaintKind(View):
     """One taint of a target."""
 
     kind = "Taint"
-    plural = "taints"
     namespaced = False
     order = 2050
     columns = (
@@ -305,7 +298,6 @@ class DeadLetterKind(View):
     """A record that was refused, with the reason and the original."""
 
     kind = "DeadLetter"
-    plural = "deadletters"
     short_names = ("dl",)
     namespaced = False
     order = 2035
@@ -372,7 +364,6 @@ class ZoneKind(View):
     """A zone: its state and the rate of evictions from it."""
 
     kind = "Zone"
-    plural = "zones"
     namespaced = False
     slash_in_names = True
     order = 2080

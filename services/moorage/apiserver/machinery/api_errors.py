@@ -119,12 +119,7 @@ def already_exists(
 ) -> StatusError:
     """409: an object with that name exists already.
 
-    Args:
-        group: of its kind.
-        plural: the name of its kind in paths.
-        name: of the object.
-        generated: whether the next attempt may get another name.
-        deleted: whether the object that is there is being deleted.
+    `generated`: whether the next attempt may get another name. `deleted`: whether that object is being deleted.
     """
     details, message = _details(group, plural, name), f'{_qualified(group, plural)} "{name}" already exists'
     if deleted:

@@ -33,10 +33,7 @@ class DepthError(TooLargeYamlError):
 def check_events(events: Iterable[Any], deepest: int = DEEPEST, *, documents: int | None = None) -> None:
     """Check the events of a YAML parser.
 
-    Args:
-        events: the events.
-        deepest: levels of nesting.
-        documents: how many documents are read. None means all.
+    `deepest` are levels of nesting. `documents` is how many are read; None means all.
 
     Raises:
         DepthError: a document is nested too deeply.
@@ -54,11 +51,7 @@ def check_events(events: Iterable[Any], deepest: int = DEEPEST, *, documents: in
 
 
 class _Document:
-    """Counts the values of one document.
-
-    Args:
-        deepest: levels of nesting.
-    """
+    """Counts the values of one document."""
 
     def __init__(self, deepest: int) -> None:
         self._deepest = deepest

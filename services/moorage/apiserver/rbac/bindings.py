@@ -61,8 +61,7 @@ class RoleRef:
     def unknown(self, resource: str = "") -> str:
         """Return Kubernetes' message for a missing role.
 
-        Args:
-            resource: what a request is about. A refusal names that instead of the role's kind.
+        `resource` is what a request is about. A refusal names that instead of the role's kind.
         """
         if self.kind not in {CLUSTER_ROLE, ROLE}:
             return f"unsupported role reference kind: {quote(self.kind)}"

@@ -123,11 +123,7 @@ class RbacPolicy:
         return UserRules(tuple(rules), tuple(unknown))
 
     def role_rules(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...]:
-        """Return the rules of a role.
-
-        Raises:
-            UnknownRoleError: the role does not exist.
-        """
+        """Return the rules of a role. Raises UnknownRoleError if the role does not exist."""
         key = role.key(namespace)
         found = self._roles.get(key) if key is not None else None
         if found is None:

@@ -150,9 +150,7 @@ def is_aggregated(role: Document) -> bool:
 def aggregated_rules(role: Document, others: Iterable[Document]) -> list[PolicyRule]:
     """Return the rules that an aggregated ClusterRole should have.
 
-    Args:
-        role: the role.
-        others: all ClusterRoles. The role may be among them, and does not count.
+    `others` are all ClusterRoles. The role may be among them, and does not count.
 
     Raises:
         ValueError: a selector is none.

@@ -70,11 +70,7 @@ class LetterRecord:
 
     @cached_property
     def content(self) -> DeadLettered:
-        """The content.
-
-        Raises:
-            ValueError: it is no dead letter.
-        """
+        """The content. Raises ValueError if it is no dead letter."""
         return DeadLettered.model_validate_json(self.value, extra="ignore")
 
 
@@ -99,11 +95,7 @@ class DeadLetters(Protocol):
     """Where the letters are."""
 
     def reading(self) -> AbstractAsyncContextManager[LetterReader]:
-        """Connect.
-
-        Raises:
-            StatusError: 503 if Kafka does not answer, or if too many requests read it.
-        """
+        """Connect. Raises StatusError: 503 if Kafka does not answer, or if too many requests read it."""
 
 
 @dataclass(frozen=True, slots=True)

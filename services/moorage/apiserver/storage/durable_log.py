@@ -46,11 +46,7 @@ class Write:
 
 
 def check_sizes(writes: Iterable[Write]) -> None:
-    """Check that every record fits into its topic.
-
-    Raises:
-        StatusError: 413 if one is too large.
-    """
+    """Check that every record fits into its topic. Raises StatusError: 413 if one is too large."""
     for write in writes:
         size = len(write.value or b"") + len(write.key.encode()) + RECORD_OVERHEAD
         if size > write.topic.max_message_bytes:

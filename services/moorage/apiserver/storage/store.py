@@ -246,11 +246,7 @@ class Store:
 
 
 async def within(seconds: float, store: FleetObjects, version: int) -> None:
-    """Wait until a store has reached a version.
-
-    Raises:
-        TimeoutError: it has not reached it in that time.
-    """
+    """Wait until a store has reached a version. Raises TimeoutError if it has not reached it in that time."""
     async with asyncio.timeout(seconds):
         await store.reached(version)
 
@@ -258,10 +254,7 @@ async def within(seconds: float, store: FleetObjects, version: int) -> None:
 class ObjectBuilder:
     """Builds objects from the latest records.
 
-    Args:
-        records: the latest records.
-        is_home: whether they are those of the home fleet. In a cluster there is only what its records hold: nothing is
-            built in, or implied by other objects.
+    In a cluster there is only what its records hold: nothing is built in, or implied by other objects.
     """
 
     def __init__(self, records: Records, *, is_home: bool = True) -> None:

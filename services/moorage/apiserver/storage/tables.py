@@ -49,9 +49,7 @@ _ROWS: Final[Mapping[str, RowReader]] = {
 class Tables(Records):
     """The latest record of each key of the topics in `READ`, of one fleet. Only `apply` changes it.
 
-    Args:
-        is_home: whether it is the home fleet. In a cluster, other controllers settle what changes, so nothing is noted
-            for those of the gateway.
+    In a cluster, other controllers settle what changes, so nothing is noted for those of the gateway.
 
     Raises:
         TypeError: an index follows a topic that is not read.

@@ -164,9 +164,6 @@ class Mirror:
         """Check that a batch is of the cluster that its bridge has mirrored so far.
 
         Otherwise two clusters under one name would forget each other's objects.
-
-        Raises:
-            StatusError: 409 if it is of another one.
         """
         known = self._cluster_uids(batch) - {batch.cluster_uid}
         if batch.cluster_uid and known:
@@ -185,10 +182,7 @@ class Mirror:
         """Check that objects of a cluster are not mirrored under another name.
 
         A batch without objects, with which a bridge reports that it runs, is about all that it has mirrored. So two
-        bridges are noticed that have mirrored a cluster under two names already.
-
-        Raises:
-            StatusError: 409 if they are.
+        bridges are noticed that have mirrored a cluster under two names already. Raises StatusError: 409 if they are.
         """
         if not batch.cluster_uid:
             return

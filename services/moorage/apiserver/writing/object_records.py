@@ -193,11 +193,7 @@ class ObjectRecords:
         return await self._read_back(key, await self._log.commit(writes))
 
     async def _read_back(self, key: str, version: int) -> int:
-        """Wait until the store shows what was written, and return the version.
-
-        Raises:
-            StatusError: 504 if that takes too long.
-        """
+        """Wait until the store shows what was written, and return the version."""
         try:
             await within(READ_BACK_WITHIN, self._store, version)
         except TimeoutError:

@@ -80,11 +80,7 @@ class _Edit:
     dry_run: bool
 
     def check(self, uid: str, resource_version: str) -> None:
-        """Check that the object is the expected one, in the expected version. Empty texts are not checked.
-
-        Raises:
-            StatusError: 409 if it is not.
-        """
+        """Check that the object is the expected one, in the expected version. Empty texts are not checked."""
         kind, name, own = self.kind, self.object_id.name, str(self.shown.document["metadata"].get("uid", ""))
         if uid not in {"", own}:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {own}"
@@ -94,11 +90,7 @@ class _Edit:
 
 
 def _check_may_delete(kind: ServedKind, object_id: ObjectId, shown: ShownObject, wanted: Preconditions) -> None:
-    """Check that an object is the one that is to be deleted.
-
-    Raises:
-        StatusError: 409 if it is not. It names the kind, not the resource, as that of a kube-apiserver does.
-    """
+    """Check that an object is the one that is to be deleted."""
     uid, version = str(shown.document["metadata"].get("uid", "")), str(shown.version)
     if wanted.uid not in {"", uid}:
         why = (
@@ -112,6 +104,7 @@ def _check_may_delete(kind: ServedKind, object_id: ObjectId, shown: ShownObject,
         )
     else:
         return
+    # As that of a kube-apiserver, the error names the kind, not the resource.
     raise api_errors.conflict(kind.group, kind.kind, object_id.name, why)
 
 
@@ -159,12 +152,8 @@ class Writer:
     ) -> ShownObject:
         """Create an object.
 
-        Args:
-            kind: of the object.
-            document: the object.
-            caller: the writer.
-            dry_run: whether everything is checked, nothing is written, and the object is returned as it would be.
-            is_accepted: whether the object is made of another one that is there, so that its fields may break rules.
+        With `dry_run`, nothing is written. `is_accepted`: whether it is made of another object that is there, so that
+        its fields may break rules.
 
         Raises:
             StatusError: 404 if its namespace does not exist, 403 if that is being deleted or the caller may not write
@@ -297,11 +286,7 @@ class Writer:
         return stored if stored is not None and (stored.mirrored is not None or self._store.cluster) else None
 
     def check_own(self, kind: ServedKind, object_id: ObjectId) -> None:
-        """Check that an object is not mirrored.
-
-        Raises:
-            StatusError: 403 if it is.
-        """
+        """Check that an object is not mirrored. Raises StatusError: 403 if it is."""
         if (found := self._mirrored(object_id)) is not None:
             raise validation.read_only(kind, object_id.name, found.mirrored, self._store.cluster)
 
@@ -414,12 +399,7 @@ class Writer:
     async def bind(self, object_id: ObjectId, node: str, uid: str, caller: Caller, *, dry_run: bool = False) -> None:
         """Set the node of a pod that has none: the choice of another scheduler, or of a person.
 
-        Args:
-            object_id: of the pod.
-            node: the name of the node. It need not exist yet.
-            uid: of the pod that is meant; empty for any of that name.
-            caller: who has chosen.
-            dry_run: whether everything is checked and nothing is written.
+        The node need not exist yet. An empty `uid` stands for any pod of that name.
 
         Raises:
             StatusError: 404 if there is no such pod, 409 if it has a node, is being deleted or has another uid, 503 if
@@ -476,11 +456,7 @@ class Writer:
 
     @asynccontextmanager
     async def _controller_of(self, object_id: ObjectId) -> AsyncIterator[tuple[WorkloadPlaced, ResourceDeclared]]:
-        """Hold a controller, and yield the decision about a pod that it makes and its record.
-
-        Raises:
-            StatusError: 404 if the pod no longer exists.
-        """
+        """Hold a controller, and yield the decision about a pod that it makes and its record."""
         tables = self._store.tables
         placed = tables.placements.get(object_id.key)
         owner_id = ObjectId.of(placed.owner.key) if placed is not None else object_id
@@ -535,11 +511,7 @@ class Writer:
 
     @contextmanager
     def _created_in(self, kind: ServedKind, namespace: str, name: str) -> Iterator[None]:
-        """Count an object that is being created, so that its namespace does not go meanwhile.
-
-        Raises:
-            StatusError: its namespace does not exist, or is being deleted.
-        """
+        """Count an object that is being created, so that its namespace does not go meanwhile."""
         check_namespace(kind, namespace, name, self._store.tables)
         self._creating[namespace] += 1
         try:
@@ -570,11 +542,7 @@ class Writer:
         return self._store
 
     def ensure_writable(self) -> None:
-        """Check that something can be written now.
-
-        Raises:
-            StatusError: 503 if not.
-        """
+        """Check that something can be written now. Raises StatusError: 503 if not."""
         if not self._store.ready:
             raise api_errors.unavailable("the gateway is not ready: it is still reading its tables")
         if self._log.obstacle:

@@ -69,12 +69,7 @@ def apply_all(
 ) -> Iterable[Applied]:
     """Apply manifests, several at a time, and yield the outcomes. Objects that others depend on come first.
 
-    Args:
-        client: the gateway.
-        items: the manifests.
-        namespace: the namespace of objects that name none.
-        workers: how many are applied at a time.
-        options: the query parameters of each write. `fieldManager` is `MANAGER` if it is not among them.
+    `fieldManager` is `MANAGER` if it is not among the `options`, the query parameters of each write.
     """
     applier = _Applier(client, namespace, {"fieldManager": MANAGER, **(options or {})})
     stages: dict[int, list[Manifest]] = {}
@@ -94,10 +89,7 @@ def apply_all(
 def configuration(item: Manifest, kind: ServedKind, namespace: str) -> JsonObject:
     """Return what a manifest declares: the object with its namespace, without what only the server or clients set.
 
-    Args:
-        item: the manifest.
-        kind: its kind.
-        namespace: the namespace of objects that name none.
+    `namespace` is that of objects that name none.
     """
     document = dict(item.document)
     metadata = {name: value for name, value in (document.get("metadata") or {}).items() if name not in _SERVERS}

@@ -117,13 +117,7 @@ class Client:
     ) -> JsonObject:
         """Return the list of all or the selected objects of a kind.
 
-        Args:
-            kind: the kind.
-            namespace: None means all namespaces.
-            selector: a label selector.
-            name: the name of the one object. Empty for all.
-            fields: a field selector.
-            chunk: how many objects to request at a time. 0 for all at once.
+        None as the namespace means all. `chunk` is how many objects are requested at a time, 0 for all at once.
         """
         params = _chosen(selector, name, fields) | ({"limit": str(chunk)} if chunk else {})
         path = list_path(kind, namespace)
@@ -159,14 +153,7 @@ class Client:
     ) -> JsonObject:
         """Change an object.
 
-        Args:
-            kind: its kind.
-            namespace: its namespace. Ignored for cluster-scoped kinds.
-            name: its name.
-            change: the patch.
-            subresource: such as `status`.
-            content_type: the kind of patch. The default is a JSON merge patch (RFC 7386).
-            options: further query parameters.
+        The namespace is ignored for cluster-scoped kinds. The default is a JSON merge patch (RFC 7386).
         """
         path = object_path(kind, namespace, name, subresource)
         return self._call("PATCH", path, params=options, json_body=change, content_type=content_type)
@@ -188,11 +175,7 @@ class Client:
     ) -> JsonObject:
         """Send an object to any path, such as a subresource, and return the answer.
 
-        Args:
-            path: the path.
-            document: the object.
-            options: query parameters.
-            reading: whether it is a question that changes nothing, such as an access review.
+        `reading`: whether it is a question that changes nothing, such as an access review.
         """
         return self._call("POST", path, params=options, json_body=document, reading=reading)
 
@@ -207,9 +190,7 @@ class Client:
     def report(self, events: Sequence[Mapping[str, Any]], *, wait: float = 0) -> JsonObject:
         """Send condition reports as CloudEvents in structured mode. `refused` returns those that were not accepted.
 
-        Args:
-            events: the reports.
-            wait: seconds that the server may wait for their outcome.
+        The server may wait for their outcome for `wait` seconds.
         """
         params = {"waitSeconds": f"{wait:g}"} if wait else None
         if len(events) == 1:
@@ -252,9 +233,6 @@ class Client:
 
     def claim(self, *, writing: bool) -> None:
         """Make sure that the server may be used. One that was named may always be.
-
-        Args:
-            writing: whether something is to be changed there.
 
         Raises:
             UnreachableError: it does not answer.

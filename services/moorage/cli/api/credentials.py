@@ -79,14 +79,7 @@ NONE: Final = Credentials()
 
 
 def of_environment(options: Mapping[str, Any]) -> Credentials:
-    """Return what the options of a command and the environment name.
-
-    Args:
-        options: the options of the root command by their names.
-
-    Raises:
-        CliError: a file cannot be read.
-    """
+    """Return what the options of a command and the environment name. Raises CliError if a file cannot be read."""
 
     def named(option: str, variable: str) -> str:
         return str(options.get(option) or "") or os.environ.get(variable, "")
@@ -112,11 +105,7 @@ def token_file() -> str:
 
 
 def text_of(file: str | Path) -> str:
-    """Return the text of a file without the white space around it.
-
-    Raises:
-        CliError: it cannot be read.
-    """
+    """Return the text of a file without the white space around it. Raises CliError if it cannot be read."""
     try:
         return Path(file).read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
@@ -124,12 +113,7 @@ def text_of(file: str | Path) -> str:
 
 
 def of_entry(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> Credentials:
-    """Return what a cluster and a user of a kubeconfig name.
-
-    Args:
-        cluster: the entry of the cluster.
-        user: the entry of the user.
-        folder: the folder of the kubeconfig, from which its relative paths begin.
+    """Return what a cluster and a user of a kubeconfig name. Its relative paths begin from its folder.
 
     Raises:
         CliError: a file or data cannot be read.

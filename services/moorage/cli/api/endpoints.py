@@ -33,12 +33,8 @@ def load_settings(
     """Return the settings from the environment.
 
     If the Kafka of a running `moorage up` requires authentication, and the environment has no credentials, they are
-    those of a user that `moorage up` has made.
-
-    Args:
-        flags: the flags of the command line by the settings' names. They take precedence over the environment.
-        kafka_role: the role of that user.
-        overrides: the settings that the command itself sets.
+    those of a user that `moorage up` has made. `flags` are those of the command line by the settings' names, and take
+    precedence. `kafka_role` is the role of that user, and `overrides` are settings that the command itself sets.
 
     Raises:
         UsageError: a variable or a flag has an invalid value. The message names it, the value and the rule.
@@ -106,10 +102,7 @@ class Server:
         """Return the credentials for the gateway.
 
         Options come first, then the environment, then the context that names the gateway. The gateway of the
-        `moorage up` that runs here is shown its administrator's token.
-
-        Raises:
-            CliError: a file cannot be read.
+        `moorage up` that runs here is shown its administrator's token. Raises CliError if a file cannot be read.
         """
         found = [credentials.of_environment(self.options)]
         if self.context is not None:
@@ -185,10 +178,7 @@ def gateway(ctx: typer.Context) -> str:
 def connect(ctx: typer.Context, *, patience: float | None = None, quietly: bool = False) -> Client:
     """Return a client of the gateway.
 
-    Args:
-        ctx: the context of the command.
-        patience: seconds to wait for an answer, instead of the default.
-        quietly: whether not to print that the server is a guess.
+    `patience` is in seconds. `quietly`: whether not to print that the server is a guess.
     """
     return _client(found := server(ctx), found.address, patience=patience, quietly=quietly)
 
@@ -199,11 +189,7 @@ def connect_home(ctx: typer.Context) -> Client:
 
 
 def chosen_cluster(ctx: typer.Context) -> str:
-    """Return the real cluster that is chosen. Empty for the home fleet.
-
-    Raises:
-        UsageError: its name is invalid.
-    """
+    """Return the real cluster that is chosen. Empty for the home fleet. Raises UsageError if its name is invalid."""
     return server(ctx).cluster
 
 
@@ -232,11 +218,7 @@ def _text_in(file: str) -> str:
 
 
 def kafka() -> tuple[str, str]:
-    """Return the broker's addresses and the prefix of the topics.
-
-    Raises:
-        CliError: no broker is known.
-    """
+    """Return the broker's addresses and the prefix of the topics. Raises CliError if no broker is known."""
     settings = load_settings()
     running = runfile.read()
     if settings.bootstrap_servers:

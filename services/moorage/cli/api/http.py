@@ -83,20 +83,13 @@ class Transport(Protocol):
     """Carries requests to one server. Several threads may use it at once."""
 
     def send(self, request: Request) -> Response:
-        """Send a request and return the whole answer.
-
-        Raises:
-            HttpError: there was none.
-        """
+        """Send a request and return the whole answer. Raises HttpError if there was none."""
 
     def lines(self, request: Request, *, silence: float) -> Iterator[bytes]:
         """Send a request and return the lines of its answer as they arrive, until the server ends it.
 
         The server has begun to answer when this returns. The lines may raise `HttpError` if the answer is interrupted.
-
-        Args:
-            request: the request.
-            silence: seconds without a byte after which the answer counts as interrupted.
+        After `silence` seconds without a byte, the answer counts as interrupted.
 
         Raises:
             RefusedError: the answer is an error.
@@ -110,13 +103,8 @@ class Transport(Protocol):
 class Connections:
     """HTTP to one server. Uses the environment's proxy unless the server is on this machine.
 
-    Args:
-        server: `http://` or `https://`, a host, and optionally a user, a port, and a path that precedes all paths.
-        patience: seconds that a server may be silent, instead of `CONNECT_SECONDS` and `ANSWER_SECONDS`.
-        credentials: what is shown to the server.
-
-    Raises:
-        ValueError: the address is invalid.
+    `server` is `http://` or `https://`, a host, and optionally a user, a port, and a path that precedes all paths. It
+    may be silent for `patience` seconds. Raises ValueError if the address is invalid.
     """
 
     def __init__(self, server: str, *, patience: float | None = None, credentials: Credentials = NONE) -> None:

@@ -44,11 +44,7 @@ class Context:
     """The entry of its user."""
 
     def credentials(self) -> Credentials:
-        """Return what its user shows.
-
-        Raises:
-            CliError: a file of it cannot be read.
-        """
+        """Return what its user shows. Raises CliError if a file of it cannot be read."""
         return of_entry(self.cluster, self.user, path().parent)
 
 
@@ -116,11 +112,7 @@ def load(file: Path) -> Config:
 
 
 def save(file: Path, config: Mapping[str, Any]) -> None:
-    """Write a kubeconfig, readable for its owner alone, as kubectl does.
-
-    Raises:
-        CliError: it cannot be written.
-    """
+    """Write a kubeconfig, readable for its owner alone, as kubectl does. Raises CliError if it cannot be written."""
     import yaml  # noqa: PLC0415 - as above
 
     part = file.with_name(f"{file.name}.{os.getpid()}.part")

@@ -115,9 +115,7 @@ def read(sources: Sequence[str], *, recursive: bool = False) -> tuple[list[Manif
 def read_text(source: str, text: str) -> tuple[list[Manifest], list[Refused]]:
     """Return the objects of a text, and the documents in it that cannot be used.
 
-    Args:
-        source: what the text is from, for messages.
-        text: the text.
+    `source` is what the text is from, for messages.
     """
     good: list[Manifest] = []
     bad: list[Refused] = []
@@ -149,11 +147,7 @@ def _texts(sources: Iterable[str], *, recursive: bool) -> Iterator[tuple[str, st
 
 
 def read_file(file: Path) -> str:
-    """Return the text of a file.
-
-    Raises:
-        CliError: it cannot be read.
-    """
+    """Return the text of a file. Raises CliError if it cannot be read."""
     try:
         return file.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -36,11 +36,7 @@ def kind_or_none(word: str) -> ServedKind | None:
 
 
 def target_kind(word: str) -> ServedKind:
-    """Return the kind that a word names.
-
-    Raises:
-        CliError: it is not a kind with taints.
-    """
+    """Return the kind that a word names. Raises CliError if it is not a kind with taints."""
     kind = kind_or_none(word)
     if kind is None:
         raise CliError(f"invalid resource type {word}, only node, cluster and managedcluster types are supported")
@@ -105,11 +101,7 @@ def change(
 ) -> Changed:
     """Read a target, decide, and write with the version that was read. Repeat if someone else was faster.
 
-    Args:
-        client: the gateway.
-        kind: the target's kind.
-        name: its name.
-        decide: returns for the object the merge patch (None if there is nothing to do) and the word to print.
+    `decide` returns for the object the merge patch (None if there is nothing to do) and the word to print.
 
     Returns:
         The word, and the object before and after the change.

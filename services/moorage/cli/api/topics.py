@@ -87,12 +87,8 @@ class Seen:
 class TopicReader:
     """Reads the committed records of all partitions of some topics, without a group. An async context manager.
 
-    Args:
-        bootstrap: Kafka's addresses.
-        prefix: the first part of the topics' names.
-        topics: the topics to read.
-        since: the time to start from. None means now, and `BEGINNING` the beginning.
-        identity: the settings with the credentials, if they are not those of the environment.
+    None as `since` means now, and `BEGINNING` the beginning. `identity` has the credentials, if they are not those of
+    the environment.
     """
 
     def __init__(

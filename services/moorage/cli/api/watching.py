@@ -41,16 +41,7 @@ Change = tuple[str, JsonObject]
 class Watching:
     """A watch of one kind, or of one object of it.
 
-    Attributes:
-        client: the gateway.
-        kind: the kind to watch.
-        namespace: None means all namespaces.
-        selector: a label selector.
-        name: the name of the one object. Empty for all.
-        fields: a field selector.
-        tell: prints a line about an interruption.
-        wait: waits for some seconds. The default sleeps.
-        clock: a monotonic clock in seconds.
+    None as the namespace means all. `tell` prints a line about an interruption.
     """
 
     client: Client

@@ -33,14 +33,7 @@ Document = dict[str, Any]
 
 
 class _Change:
-    """A change of the bindings of a role.
-
-    Args:
-        ctx: of the command.
-        name: of the role.
-        namespace: of the bindings. Empty for all.
-        is_role: whether it is a Role of the namespace.
-    """
+    """A change of the bindings of a role."""
 
     def __init__(self, ctx: typer.Context, name: str, namespace: str = "", *, is_role: bool = False) -> None:
         self._ctx = ctx
@@ -154,13 +147,13 @@ def _in_a_namespace(act: _Act, subject: str) -> Callable[..., None]:
     return command
 
 
-for _where, _make, _has, _had in (
-    ("cluster-role", _everywhere, "a ClusterRole in all namespaces", "a ClusterRole in all namespaces"),
-    ("role", _in_a_namespace, "a role in a namespace", "a role in a namespace"),
+for _where, _make, _role in (
+    ("cluster-role", _everywhere, "a ClusterRole in all namespaces"),
+    ("role", _in_a_namespace, "a role in a namespace"),
 ):
     for _subject_kind, _one, _many in ((_USER, "user", "users"), (_GROUP, "group", "groups")):
-        _policy.command(f"add-{_where}-to-{_one}", help=f"Give {_many} {_has}.")(_make(_Change.add, _subject_kind))
-        _policy.command(f"remove-{_where}-from-{_one}", help=f"Take {_had} from {_many}.")(
+        _policy.command(f"add-{_where}-to-{_one}", help=f"Give {_many} {_role}.")(_make(_Change.add, _subject_kind))
+        _policy.command(f"remove-{_where}-from-{_one}", help=f"Take {_role} from {_many}.")(
             _make(_Change.remove, _subject_kind)
         )
 

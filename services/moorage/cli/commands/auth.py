@@ -72,15 +72,7 @@ def reconcile(
 
 
 class _Reconciled:
-    """One role or binding.
-
-    Args:
-        client: of the gateway.
-        kind: of the object.
-        namespace: of the object. Empty if it has none.
-        expected: the object of a file.
-        writes: whether anything is written.
-    """
+    """One role or binding."""
 
     def __init__(self, client: Client, kind: ServedKind, namespace: str, expected: Document, *, writes: bool) -> None:
         self._client = client
@@ -93,11 +85,7 @@ class _Reconciled:
         """Return the changes that were necessary, in kubectl's words."""
 
     def written(self, *, remove: bool) -> Document:
-        """Write what is necessary, and return the object then.
-
-        Raises:
-            CliError: it cannot be written.
-        """
+        """Write what is necessary, and return the object then. Raises CliError if it cannot be written."""
         present = self._client.find(self._kind, self._namespace, self._name)
         if present is None:
             self._tell("create")

@@ -319,11 +319,6 @@ def _link(ctx: typer.Context, access: _Access, lease: tuple[str] | tuple[str, fl
     """Return how a bridge reaches its cluster and the gateway.
 
     This may send a request to the gateway, so other options are checked before.
-
-    Args:
-        ctx: the context of the command.
-        access: the first fields of a `ClusterAccess`.
-        lease: the namespace of the Lease that elects one of several bridges, and how long it lasts.
     """
     from moorage.bridges.engine.plan import Link  # noqa: PLC0415 - it loads slowly
     from moorage.bridges.kube.client import ClusterAccess  # noqa: PLC0415 - as above

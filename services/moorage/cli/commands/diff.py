@@ -155,12 +155,7 @@ class PresentCluster(NamedTuple):
 
 
 def differences(ctx: typer.Context, cluster: str, access: ClusterAccess) -> list[ClusterDifference]:
-    """Return where a real cluster and Moorage differ now.
-
-    Args:
-        ctx: the context of the command.
-        cluster: the name of the cluster in Moorage. Empty for the home fleet.
-        access: to the cluster itself.
+    """Return where a real cluster and Moorage differ now. An empty `cluster` is the home fleet.
 
     Raises:
         CliError: one of them does not answer, or the cluster is not the one that is mirrored under this name.

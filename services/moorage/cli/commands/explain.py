@@ -9,7 +9,7 @@ import typer
 
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli import completion, errors
-from moorage.cli.api import kinds
+from moorage.cli.api import endpoints, kinds
 from moorage.cli.api.client import Client, JsonObject
 from moorage.cli.api.endpoints import chosen_cluster, connect
 from moorage.cli.errors import CliError, ServerError, UnreachableError, UsageError
@@ -193,7 +193,16 @@ def _left(client: Client, asked: Question) -> str:
 
 
 def _from_topics(asked: Question) -> JsonObject:
-    """Return the explanation from the topics."""
-    from moorage.cli.api import explain_from_topics  # noqa: PLC0415 - loads half of the services, which few calls need
+    """Return the explanation that this process makes from the topics."""
+    from moorage.cli.api import topics  # noqa: PLC0415 - few calls need it, and it loads half of the services
+    from moorage.insight.explain.answer import explain_from_topics  # noqa: PLC0415 - as above
+    from moorage.insight.explain.document import document_of  # noqa: PLC0415 - as above
+    from moorage.insight.explain.explanation import NotFoundError  # noqa: PLC0415 - as above
 
-    return explain_from_topics.explain(asked)
+    settings = endpoints.live_settings()
+    try:
+        return document_of(topics.run(settings, explain_from_topics(settings, asked)))
+    except NotFoundError as error:
+        raise ServerError(status=404, reason="NotFound", message=str(error)) from None
+    except QuestionError as error:
+        raise UsageError(f"--{error.field}: {error.rule}") from None

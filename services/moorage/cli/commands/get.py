@@ -168,13 +168,7 @@ class _View:
         self._headed = False
 
     def show(self, asked: list[Named], watching: Watching | None, *, silently: bool) -> bool:
-        """Write the objects, then the errors of those that are missing, and return whether one is missing.
-
-        Args:
-            asked: the objects.
-            watching: what is to be watched from then on.
-            silently: whether to write none.
-        """
+        """Write the objects, then the errors of those that are missing, and return whether one is missing."""
         missing: list[str] = []
         groups: list[tuple[ServedKind, list[JsonObject]]] = []
         for one in asked:
@@ -227,11 +221,7 @@ class _View:
                     first = False
 
     def follow(self, kind: ServedKind, watching: Watching) -> None:
-        """Write changes as they happen, until the user stops it.
-
-        Raises:
-            CliError: the watch cannot go on.
-        """
+        """Write changes as they happen, until the user stops it. Raises CliError if the watch cannot go on."""
         for event, found in watching.changes():
             if self._render is not None:
                 output.write(self._render({"type": event, "object": found} if self._columns.events else found))

@@ -101,11 +101,7 @@ SERVER: Final = "server"
 
 
 def parameters(dry_run: str, field_manager: str = "", validate: str = "") -> dict[str, str]:
-    """Return the query parameters of a write.
-
-    Raises:
-        UsageError: a value is not one of those that the option has.
-    """
+    """Return the query parameters of a write. Raises UsageError if a value is not one of those that the option has."""
     if dry_run not in {NONE, CLIENT, SERVER}:
         raise UsageError(f'invalid dry-run value ({dry_run}). Must be "none", "server", or "client"')
     known = {"": "", "true": "Strict", "strict": "Strict", "warn": "Warn", "false": "Ignore", "ignore": "Ignore"}
@@ -122,11 +118,7 @@ def parameters(dry_run: str, field_manager: str = "", validate: str = "") -> dic
 
 
 def _chooser(selector: str) -> Callable[[Manifest], bool]:
-    """Return whether an object of a file is selected. As in kubectl, the labels in the file decide.
-
-    Raises:
-        UsageError: the selector cannot be read.
-    """
+    """Return whether an object of a file is selected. As in kubectl, the labels in the file decide."""
     from moorage.apiserver.http.messages.selectors import selector as selecting  # noqa: PLC0415 - as above
     from moorage.apiserver.machinery.api_errors import StatusError  # noqa: PLC0415 - only needed for files with a selector
 
@@ -177,11 +169,6 @@ def named(words: Sequence[str] | None, files: Sequence[str] | None, *, recursive
 
 class Writing:
     """The way in which a command writes objects and shows them.
-
-    Args:
-        form: the form of what it shows.
-        dry_run: the value of `--dry-run`.
-        field_manager: the manager of the fields.
 
     Raises:
         UsageError: a value is not one of those that the option has.

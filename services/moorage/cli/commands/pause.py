@@ -123,9 +123,7 @@ def resume(
 def parse_scope(texts: Iterable[str], cluster: str = "") -> JsonObject:
     """Return the `scope` of an EvictionPause from the words of the command line. Empty means the fleet.
 
-    Args:
-        texts: the words.
-        cluster: the real cluster whose zones, targets and workloads they name. Empty for the home fleet.
+    With a `cluster`, they name its zones, targets and workloads.
 
     Raises:
         UsageError: a word is no scope, or it cannot be one of a cluster; names it and the rule.

@@ -130,22 +130,14 @@ class SimulationRequest:
         )
 
     def make(self, edge: Edge, stack: MemoryStack) -> list[str]:
-        """Make the changes in a copy, and return them in words.
-
-        Raises:
-            CliError: the copy's gateway refuses one.
-        """
+        """Make the changes in a copy, and return them in words. Raises CliError if the copy's gateway refuses one."""
         with Client(ADDRESS, transport=HttpxTransport(edge.transport, ADDRESS)) as client:
             said = self.change(client)
             self._report(client, stack, said)
         return said
 
     def change(self, client: Client) -> list[str]:
-        """Change declared objects, and return the changes in words.
-
-        Raises:
-            CliError: the gateway refuses a change.
-        """
+        """Change declared objects, and return the changes in words. Raises CliError if the gateway refuses a change."""
         said: list[str] = []
         for done in apply_all(client, self.items, self.namespace, workers=1):
             if done.error:
@@ -169,12 +161,7 @@ class SimulationRequest:
     def failing(self, matching: Callable[[ZoneOutage], list[TargetRef]], said: list[str]) -> list[TargetRef]:
         """Return the targets that fail, each outage after the other, and add their names to `said`.
 
-        Args:
-            matching: finds the targets of an outage.
-            said: the changes so far, in words.
-
-        Raises:
-            CliError: an outage has no targets.
+        `matching` finds the targets of an outage. Raises CliError if an outage has no targets.
         """
         every: dict[TargetRef, None] = {}
         for one in self.outage:
@@ -334,12 +321,6 @@ def _unversioned(body: Any) -> Any:
 
 def ask(server: Server, request: SimulationRequest, span: timedelta, simulation_timeout: float) -> dict[str, Any]:
     """Simulate a change with the query worker behind a gateway, and return the result as a document.
-
-    Args:
-        server: the gateway.
-        request: the change.
-        span: the simulated time.
-        simulation_timeout: how long a simulation may take, in seconds.
 
     Raises:
         CliError: the change is not supported in this way, or the gateway refuses it.

@@ -294,12 +294,7 @@ def _documents(entries: Sequence[AclEntry]) -> list[dict[str, Any]]:
 
 
 def kafka_users(entries: Iterable[AclEntry], cluster: str) -> list[dict[str, Any]]:
-    """Return a KafkaUser for each principal, by name. Each shows a certificate, which Strimzi makes and renews.
-
-    Args:
-        entries: what the principals may do.
-        cluster: the name of the Kafka, as in Strimzi's label.
-    """
+    """Return a KafkaUser for each principal, by name. Each shows a certificate, which Strimzi makes and renews."""
     return [
         {
             "apiVersion": _KAFKA_USERS,

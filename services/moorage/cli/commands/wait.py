@@ -78,11 +78,7 @@ def wait(
 
 
 def condition(text: str) -> Met:
-    """Return what a value of `--for` waits for.
-
-    Raises:
-        UsageError: it is not one of the forms.
-    """
+    """Return what a value of `--for` waits for. Raises UsageError if it is not one of the forms."""
     if text == "delete":
         return lambda found: found is None
     if text == "create":
@@ -111,12 +107,7 @@ def until_met(
 ) -> JsonObject | None:
     """Return an object when it fulfils the condition, empty if it is deleted. None after the timeout.
 
-    Args:
-        client: the gateway.
-        place: the object.
-        met: what is waited for.
-        end: the end of the timeout, by the monotonic clock in seconds.
-        missing_is_fine: whether a missing object may appear.
+    `end` is by the monotonic clock in seconds. `missing_is_fine`: whether a missing object may appear.
 
     Raises:
         ServerError: the object does not exist.

@@ -26,12 +26,7 @@ _INSTANT = {"type": "string", "format": "date-time"}
 
 
 def document(services: Iterable[Participant], *, version: str) -> dict[str, Any]:
-    """Return the whole document as plain data, in a fixed order.
-
-    Args:
-        services: the services, with the topics that they read and write.
-        version: the version of the contract.
-    """
+    """Return the whole document as plain data, in a fixed order."""
     return {
         "asyncapi": "3.0.0",
         "id": "urn:moorage",

@@ -179,12 +179,7 @@ class KafkaRole:
     """Whether it may create the topics, and change their settings."""
 
     def entries(self, prefix: str, principals: str = PRINCIPALS) -> Iterator[AclEntry]:
-        """Yield its permissions.
-
-        Args:
-            prefix: the first part of the topics' names.
-            principals: what the names of principals begin with.
-        """
+        """Yield its permissions. Names of topics begin with `prefix`, and those of principals with `principals`."""
         who = f"{principals}{self.name}"
         literal, prefixed = AclPattern.LITERAL, AclPattern.PREFIXED
         for topics, operation in ((self.reads, AclOperation.READ), (self.writes, AclOperation.WRITE)):

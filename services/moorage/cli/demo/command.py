@@ -126,16 +126,7 @@ async def _alone(found: Path, show: Show, state: Path, kafka: SecureKafka | None
 
 
 class _Demo:
-    """One run against a Moorage that is ready.
-
-    Args:
-        folder: the examples.
-        show: writes what happens.
-        server: the gateway's address.
-        bootstrap: Kafka's addresses.
-        prefix: the first part of the topics' names.
-        identities: the passwords of Kafka's users, if it has any.
-    """
+    """One run against a Moorage that is ready."""
 
     def __init__(  # noqa: PLR0917 - what `endpoints.kafka` returns is unpacked
         self, folder: Path, show: Show, server: str, bootstrap: str, prefix: str, identities: Path | None = None
@@ -156,11 +147,7 @@ class _Demo:
         self._namespaces: set[str] = set()
 
     async def run(self) -> None:
-        """Declare the fleet, disturb it, watch and check.
-
-        Raises:
-            CliError: a claim does not hold.
-        """
+        """Declare the fleet, disturb it, watch and check. Raises CliError if a claim does not hold."""
         async with self._reading(), asyncio.timeout(_SETTLE_SECONDS + 3 * _CHAIN_SECONDS):
             with Client(self._server) as client:
                 await self._declare(client)

@@ -54,10 +54,7 @@ _PLACES = (_HERE.parents[3] / "examples", _HERE.parents[1] / "_examples", Path.c
 
 
 def examples(named: Path | None = None) -> Path:
-    """Return the folder `examples`.
-
-    Args:
-        named: the folder that the user gives. The default is the checkout or the installed package.
+    """Return the folder `examples`. The default is the checkout or the installed package.
 
     Raises:
         CliError: it does not exist.

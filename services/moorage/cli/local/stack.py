@@ -92,16 +92,9 @@ Say = Callable[[str], None]
 class Stack:
     """Supervised broker, services and gateway. An async context manager.
 
-    Attributes:
-        settings: the address of Kafka (empty for an embedded one), ports, prefix.
-        folder: the folder for data and logs.
-        say: prints what happens.
-        follow: whether the children's logs are printed.
-        together: whether all services share one process, which starts faster on a small machine.
-        gateways: the number of gateways.
-        secure_gateway: whether the gateway serves HTTPS, and also requires authentication on this machine.
-        launch: starts the process of a child.
-        secure_kafka: the identities of the services, if the embedded broker requires authentication.
+    Without an address in the settings, Kafka is an embedded one, which requires authentication with `secure_kafka`. A
+    `secure_gateway` serves HTTPS, and also requires authentication on this machine. With `follow`, the children's logs
+    are printed. With `together`, all services share one process, which starts faster on a small machine.
     """
 
     settings: Settings

@@ -66,10 +66,7 @@ Its output goes to the open file, or to its `stdout` if there is none.
 async def end(process: Process, grace: float, late: Callable[[], None] = lambda: None) -> None:
     """End a process in order, or kill it if it does not.
 
-    Args:
-        process: the process. It may have ended.
-        grace: seconds that it may take.
-        late: called before it is killed.
+    It may take `grace` seconds. `late` is called before it is killed.
     """
     if process.returncode is not None:
         return
@@ -133,11 +130,8 @@ class Child:
 class Supervisor:
     """Keeps child processes running until it is stopped.
 
-    Args:
-        specs: the processes. They are stopped in the opposite order.
-        say: prints what happens.
-        follow: whether the children's logs are also printed, each line with the name of the child.
-        launch: starts a child's process.
+    They are stopped in the opposite order of `specs`. `follow`: whether their logs are also printed, each line with the
+    name of the child.
     """
 
     def __init__(self, specs: Sequence[ChildSpec], say: Say, *, follow: bool = False, launch: Launch = launch) -> None:

@@ -84,9 +84,7 @@ def wanted() -> bool:
 def paint(column: str, cell: str) -> str:
     """Return a cell of a table in its colours; the text itself stays as it is.
 
-    Args:
-        column: the title of its column, which determines the meaning of the cell.
-        cell: the text, without the blanks that fill the column.
+    The title of its column determines the meaning of the cell.
     """
     if column == "READY":
         return _ready(cell)

@@ -17,9 +17,7 @@ _LONGEST = 1000 * 365 * _DAY
 def parse_duration(text: str, option: str = "") -> timedelta:
     """Return the duration of `90s`, `5m`, `1h30m`, `250ms`, `2d`, or plain seconds.
 
-    Args:
-        text: what is to be read.
-        option: of the command line, which an error names.
+    An error names the `option` of the command line.
 
     Raises:
         UsageError: it is none of these, or longer than any time that can be represented.
@@ -50,11 +48,7 @@ def parse_wait(text: str, least: str = "") -> float:
 
 
 def parse_instant(text: str, now: datetime) -> datetime:
-    """Return an RFC 3339 time, or a duration before `now`.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """Return an RFC 3339 time, or a duration before `now`. Raises UsageError if it is neither."""
     if "T" in text or text.count("-") > 1:
         try:
             parsed = parse_time(text)

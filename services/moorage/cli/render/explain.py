@@ -111,10 +111,7 @@ _ROWS: Final = 25
 def lines(told: Document, *, every: bool = False, closely: bool = False) -> Iterator[str]:
     """Yield all of an explanation.
 
-    Args:
-        told: the document.
-        every: show all pods of a controller.
-        closely: show the verdict of each filter and prioritizer for the targets, not one line for each.
+    With `every`, all pods of a controller are shown; with `closely`, the verdict of each filter and prioritizer.
     """
     yield from map(to_the_second, _lines(told, every=every, closely=closely))
 
@@ -327,11 +324,7 @@ _TYPE_NAMES: Final = {
 
 
 def structure_lines(kind: ServedKind, schema: Schema, path: Sequence[str], *, recursive: bool) -> Iterator[str]:
-    """Yield the description of a kind, or of the field at a path.
-
-    Raises:
-        CliError: the field does not exist.
-    """
+    """Yield the description of a kind, or of the field at a path. Raises CliError if the field does not exist."""
     if kind.group:
         yield f"GROUP:      {kind.group}"
     yield f"KIND:       {kind.kind}"

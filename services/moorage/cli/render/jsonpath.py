@@ -110,11 +110,7 @@ class _Block:
 
 
 class JsonPath:
-    """A template that has been read.
-
-    Raises:
-        JsonPathError: it cannot be read.
-    """
+    """A template that has been read. Raises JsonPathError if it cannot be read."""
 
     def __init__(self, template: str) -> None:
         self._source = template
@@ -135,11 +131,7 @@ class JsonPath:
             raise JsonPathError(f'error executing jsonpath "{self._source}": {flaw}') from None
 
     def values(self, document: Any) -> list[Any]:
-        """Return all that the template finds in an object.
-
-        Raises:
-            JsonPathError: see `text`.
-        """
+        """Return all that the template finds in an object. Raises JsonPathError: see `text`."""
         try:
             return [value for found in _evaluate(self._root, [document]) for value in found]
         except _FlawError as flaw:

@@ -118,10 +118,7 @@ def widths(rows: Sequence[Sequence[str]]) -> list[int]:
 def columns(row: Sequence[str], wide: Sequence[int], head: Sequence[str] = ()) -> str:
     """Return one row of a table: three blanks between the columns, none at the end.
 
-    Args:
-        row: its cells.
-        wide: the width of each column.
-        head: the titles of the columns, by which cells are coloured where colours are wanted; none for a row of titles.
+    Cells are coloured by the titles in `head`, where colours are wanted.
     """
     fill = [" " * (width - len(cell)) for cell, width in zip(row, wide, strict=True)]
     if head and colors.wanted():

@@ -144,12 +144,7 @@ def dry_run_suffix(dry_run: str) -> str:
 
 
 class Results:
-    """The output of a command for each object: kubectl's line, or the object in another form.
-
-    Args:
-        form: how.
-        dry_run: `client` or `server` if nothing is changed, otherwise `none`.
-    """
+    """The output of a command for each object: kubectl's line, or the object in another form."""
 
     def __init__(self, form: OutputForm, dry_run: str = "none") -> None:
         if form.word == "wide" or form.is_custom:
@@ -165,14 +160,7 @@ class Results:
         return self._render is not None
 
     def show(self, kind: ServedKind, name: str, word: str, found: Object) -> None:
-        """Write one result.
-
-        Args:
-            kind: the object's kind.
-            name: its name.
-            word: what was done, such as `labeled`.
-            found: the object as it is now.
-        """
+        """Write one result. `word` is what was done, such as `labeled`."""
         if self._render is None:
             called = kind.called(name)
             output.line(called if self._form.word == "name" else f"{called} {word}{self._suffix}")
@@ -184,11 +172,7 @@ class Results:
 
 
 def custom_columns(form: OutputForm) -> list[TableColumn]:
-    """Return the columns of `custom-columns`.
-
-    Raises:
-        CliError: they cannot be read.
-    """
+    """Return the columns of `custom-columns`. Raises CliError if they cannot be read."""
     from moorage.cli.render.jsonpath import relaxed  # noqa: PLC0415 - few commands need it
 
     if form.word == "custom-columns":

@@ -21,12 +21,7 @@ _MESSAGE = 100
 
 
 def text(found: Document, *, every: bool) -> str:
-    """Return the whole answer.
-
-    Args:
-        found: the JSON document.
-        every: whether tables have every row and message in full.
-    """
+    """Return the whole answer. With `every`, tables have every row and message in full."""
     taken = _time(found["taken"])
     span = human((_time(found["until"]) - taken).total_seconds())
     parts = [f"Simulated {span} from {to_the_second(found['taken'])} on a copy; nothing was changed.\n"]

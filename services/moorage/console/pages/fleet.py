@@ -105,13 +105,7 @@ async def _seen(view: PageView, zone: ZoneRows) -> ZoneRows:
 
 
 def summary(view: PageView, zone: ZoneRows, states: Mapping[str, str]) -> ZoneSummary:
-    """Return a zone as this page shows it.
-
-    Args:
-        view: has the targets.
-        zone: the targets of the zone.
-        states: of the zones of nodes, as far as they may be seen.
-    """
+    """Return a zone as this page shows it."""
     counts = view.fleet.counts(zone)
     rows = [zone.rows[name] for name in sorted(zone.rows)]
     each = -(-len(rows) // CELLS)

@@ -83,11 +83,7 @@ def scope_words(document: dict[str, Any]) -> str:
 
 
 def scope_of(word: str, value: str) -> dict[str, list[str]]:
-    """Return the scope that a form names.
-
-    Raises:
-        PageError: 400 if it names none.
-    """
+    """Return the scope that a form names. Raises PageError: 400 if it names none."""
     if word == FLEET:
         return {}
     if word not in SCOPES:

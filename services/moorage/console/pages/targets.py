@@ -138,11 +138,7 @@ def _is_held(row: TargetRow, taint: str) -> bool:
 
 
 async def _named(view: PageView) -> tuple[str, str, dict[str, Any]]:
-    """Return kind, name and document of the target that the address names, if the user may get it.
-
-    Raises:
-        PageError: 404 if the target does not exist, 403 if the user may not get it.
-    """
+    """Return kind, name and document of the target that the address names, if the user may get it."""
     kind, name = view.param("kind"), view.param("name")
     if kind not in TARGETS:
         raise PageError(404, f"kind: invalid value {kind[:63]!r}: must be one of {', '.join(TARGETS)}")

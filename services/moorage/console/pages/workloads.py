@@ -102,11 +102,7 @@ def _decision(status: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _named(view: PageView) -> tuple[str, str, str]:
-    """Return kind, namespace and name of the workload that the address names, if the user may get it.
-
-    Raises:
-        PageError: 404 if the kind does not exist, 403 if the user may not get it.
-    """
+    """Return kind, namespace and name of the workload that the address names, if the user may get it."""
     kind, namespace, name = view.param("kind"), view.param("namespace"), view.param("name")
     namespace = "" if namespace == NO_NAMESPACE else namespace
     await view.rights.check("get", kind, namespace, name)

@@ -7,10 +7,11 @@ the distributions of Open Cluster Management, and it only reads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
+from typing_extensions import override
 
 from moorage.apiserver.http import paths
 from moorage.apiserver.http.backend import Backend
@@ -18,7 +19,7 @@ from moorage.apiserver.http.filters.access import Access, user_of
 from moorage.apiserver.http.messages import answers
 from moorage.apiserver.http.paths import ResourcePath
 from moorage.apiserver.http.verbs.reading import ReadVerbs, VisibleObjects
-from moorage.apiserver.kinds.kind import ServedKind
+from moorage.apiserver.kinds.kind import Kind, ServedKind
 from moorage.apiserver.kinds.managed_clusters import ManagedClusterKind, ManagedClusterSetKind
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.rbac.cluster_sets import VIEW_GROUP
@@ -26,24 +27,23 @@ from moorage.apiserver.rbac.cluster_sets import VIEW_GROUP
 VERSION: Final = "v1"
 
 
-class _ClusterView(ManagedClusterKind):
-    group = VIEW_GROUP
-    versions = (VERSION,)
-    short_names = ()
-    read_only = True
+class _Viewed(Kind[Any]):
+    group: ClassVar[str] = VIEW_GROUP
+    versions: ClassVar[tuple[str, ...]] = (VERSION,)
+    short_names: ClassVar[tuple[str, ...]] = ()
+    read_only: ClassVar[bool] = True
 
+    @override
     def converted(self, document: Mapping[str, Any], version: str) -> Mapping[str, Any]:
         return {**document, "apiVersion": f"{VIEW_GROUP}/{version}"}
 
 
-class _SetView(ManagedClusterSetKind):
-    group = VIEW_GROUP
-    versions = (VERSION,)
-    short_names = ()
-    read_only = True
+class _ClusterView(_Viewed, ManagedClusterKind):
+    pass
 
-    def converted(self, document: Mapping[str, Any], version: str) -> Mapping[str, Any]:
-        return {**document, "apiVersion": f"{VIEW_GROUP}/{version}"}
+
+class _SetView(_Viewed, ManagedClusterSetKind):
+    pass
 
 
 SERVED: Final = (ServedKind(_ClusterView(), VERSION), ServedKind(_SetView(), VERSION))

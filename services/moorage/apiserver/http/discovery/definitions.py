@@ -48,8 +48,6 @@ class DefinitionKind(Untyped):
 
     group = GROUP
     kind = "CustomResourceDefinition"
-    plural = PLURAL
-    singular = "customresourcedefinition"
     short_names = ("crd", "crds")
     namespaced = False
     columns = (
@@ -67,10 +65,7 @@ VERBS: Final = ("get", "list")
 def answer(request: Request, parts: Sequence[str], backend: Backend) -> Response | None:
     """Answer a request about definitions. None if its path names none.
 
-    Args:
-        request: the request.
-        parts: of its path, after the version.
-        backend: determines the form of answers.
+    `parts` are those of its path, after the version.
 
     Raises:
         StatusError: 404 if there is no such definition, 405 if it does not only read.

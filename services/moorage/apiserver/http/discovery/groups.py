@@ -76,11 +76,7 @@ class DiscoveredResource:
 
 
 def api_versions(address: str) -> Document:
-    """`/api`: the versions of the core group.
-
-    Args:
-        address: the host and port under which the request came.
-    """
+    """`/api`: the versions of the core group. `address` is the host and port under which the request came."""
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}] if address else []
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
@@ -91,11 +87,7 @@ def api_groups() -> Document:
 
 
 def api_group(name: str) -> Document:
-    """`/apis/{group}`: one group.
-
-    Raises:
-        StatusError: 404 if there is no group of that name.
-    """
+    """`/apis/{group}`: one group. Raises StatusError: 404 if there is no group of that name."""
     if not name or name not in _groups():
         raise no_such_path()
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)}
@@ -137,11 +129,7 @@ def server_version() -> Document:
 
 
 def root_paths(*, issues_tokens: bool) -> Document:
-    """`/`: the paths of everything else.
-
-    Args:
-        issues_tokens: whether the keys of service accounts' tokens are shown.
-    """
+    """`/`: the paths of everything else. `issues_tokens`: whether the keys of service accounts' tokens are shown."""
     groups = [
         path
         for group, versions in _groups().items()
@@ -174,11 +162,7 @@ def answer_groups(request: Request, first: Document, *, is_core: bool) -> Respon
 
 
 def plain_form(request: Request) -> AnswerForm:
-    """Return the form of an answer of discovery.
-
-    Raises:
-        StatusError: 406 if none of the accepted forms can be sent.
-    """
+    """Return the form of an answer of discovery. Raises StatusError: 406 if none of the accepted forms can be sent."""
     return accepted(request, (JSON, YAML, PROTOBUF))
 
 

@@ -40,11 +40,7 @@ async def version_2(request: Request) -> Response:
 
 
 async def index(request: Request) -> Response:
-    """`/openapi/v3`: where the documents of version 3 are.
-
-    Raises:
-        StatusError: 406 if JSON is not accepted.
-    """
+    """`/openapi/v3`: where the documents of version 3 are. Raises StatusError: 406 if JSON is not accepted."""
     _preferred(request, (_JSON,))
     return _answer(request, _documents(served()).index, _JSON)
 
@@ -77,11 +73,7 @@ def _answer(request: Request, found: Rendered, media_type: str) -> Response:
 
 
 def _preferred(request: Request, offered: tuple[str, ...]) -> str:
-    """Return the first media type that a request accepts of those that are offered.
-
-    Raises:
-        StatusError: 406 if it accepts none.
-    """
+    """Return the first media type that a request accepts of those that are offered."""
     accepted = request.headers.get("accept", "") or _JSON
     for clause in accepted.split(","):
         name = clause.partition(";")[0].strip().lower()

@@ -73,11 +73,7 @@ def answered(request: Request, group: str, parts: Sequence[str]) -> Review | Non
 
 
 async def answer(request: Request, review: Review, clock: Clock, access: Access) -> Response:
-    """Answer a review.
-
-    Raises:
-        StatusError: 400 if it cannot be read, 422 if it names nothing.
-    """
+    """Answer a review. Raises StatusError: 400 if it cannot be read, 422 if it names nothing."""
     options = write_options(request.query_params, "CreateOptions")
     form = accepted(request, (JSON, YAML, PROTOBUF))
     sent = (

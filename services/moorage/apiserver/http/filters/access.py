@@ -42,13 +42,7 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Access:
-    """Lets a request through, or refuses it.
-
-    Args:
-        authenticator: identifies its sender.
-        authorizer: decides what users may do.
-        refused: records refused requests.
-    """
+    """Lets a request through, or refuses it."""
 
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer, refused: RefusedRequests) -> None:
         self.authenticator = authenticator
@@ -132,11 +126,7 @@ class Access:
         return peers.sign(sender) if peers is not None else ""
 
     def check_permitted(self, request: Request, user: User, asked: Attributes) -> None:
-        """Check that a user may do something.
-
-        Raises:
-            StatusError: 403 if not.
-        """
+        """Check that a user may do something. Raises StatusError: 403 if not."""
         self._check(request, user, asked, self.authorizer.authorize(user, asked))
 
     def _check(self, request: Request, user: User, asked: Attributes, found: Permission) -> None:
@@ -165,10 +155,7 @@ def forbidden(user: User, asked: Attributes, reason: str = "") -> StatusError:
 def _check_origin(request: Request) -> None:
     """Refuse a request that changes something, if a page of another site has made a browser send it.
 
-    One with a bearer token is let through: a browser adds none by itself.
-
-    Raises:
-        StatusError: 403 if it is refused.
+    One with a bearer token is let through: a browser adds none by itself. Raises StatusError: 403 if it is refused.
     """
     if request.method in _READING or "authorization" in request.headers:
         return

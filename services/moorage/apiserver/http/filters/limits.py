@@ -89,8 +89,7 @@ def _is_watch(scope: Scope) -> bool:
 class OpenWatches:
     """Counts the watches of each user. Anonymous users are distinguished by their addresses.
 
-    Args:
-        most: how many each may have. 0 means any number.
+    Each may have `most`; 0 means any number.
     """
 
     def __init__(self, most: int) -> None:
@@ -98,11 +97,7 @@ class OpenWatches:
         self._open: Counter[str] = Counter()
 
     def check(self, request: Request) -> str:
-        """Return whose watch it would be.
-
-        Raises:
-            StatusError: 429 if that one has enough.
-        """
+        """Return whose watch it would be. Raises StatusError: 429 if that one has enough."""
         who = _who(request)
         if 0 < self._most <= self._open[who] and who != CONSOLE:
             raise too_many(f"too many watches: a user may have {self._most} at a time")

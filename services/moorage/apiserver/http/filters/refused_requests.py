@@ -63,15 +63,7 @@ class RefusedRequests:
         self._woken = asyncio.Event()
 
     def tell(self, request: Request, user: User | None, code: int, why: str, asked: Attributes | None = None) -> None:
-        """Record that a request was refused.
-
-        Args:
-            request: the request.
-            user: as whom it was made. None if that is not known.
-            code: of the answer.
-            why: the reason, without credentials.
-            asked: its attributes. None if they were not read.
-        """
+        """Record that a request was refused. `why` is the reason, without credentials."""
         name = user.name if user is not None else ""
         verb = asked.verb if asked is not None else request.method.lower()
         resource = request.url.path if asked is None or not asked.is_of_objects else _resource(asked)

@@ -123,11 +123,7 @@ class DeadLetterReplay:
 
 
 async def _check_body(request: Request, path: ResourcePath) -> None:
-    """Check that the body, if there is one, is an object that names nothing else than the path does.
-
-    Raises:
-        StatusError: 400 if it is not.
-    """
+    """Check that the body, if there is one, is an object that names nothing else than the path does."""
     body = await bodies.read_body(request)
     if not body:
         return
@@ -143,11 +139,7 @@ async def _check_body(request: Request, path: ResourcePath) -> None:
 
 
 def _check_letter(path: ResourcePath, letter: DeadLettered) -> None:
-    """Check that a letter is one that can be sent again.
-
-    Raises:
-        StatusError: 422 if it is not.
-    """
+    """Check that a letter is one that can be sent again. Raises StatusError: 422 if it is not."""
     if found := next(_obstacles(letter), None):
         raise api_errors.invalid(path.kind.group, path.kind.kind, path.name, [found])
 
@@ -172,11 +164,7 @@ def _obstacles(letter: DeadLettered) -> Iterator[FieldError]:
 
 
 def _read(letter: DeadLettered, most: int) -> tuple[Input, ConditionReported]:
-    """Read the report in a letter as condition-ingest does.
-
-    Raises:
-        StatusError: as for a report that is sent to the gateway.
-    """
+    """Read the report in a letter as condition-ingest does."""
     value = base64.b64decode(letter.original) if letter.original_encoding == "base64" else letter.original.encode()
     record = LightRecord(
         topic=letter.topic,

@@ -54,13 +54,7 @@ Document = dict[str, Any]
 
 
 class DeadLettersApi:
-    """Answers requests about dead letters.
-
-    Args:
-        backend: determines the form of answers.
-        letters: where they are. None if this gateway cannot read them.
-        replay: sends what was refused again.
-    """
+    """Answers requests about dead letters. `letters` is None if this gateway cannot read them."""
 
     def __init__(self, backend: Backend, letters: DeadLetters | None, replay: DeadLetterReplay) -> None:
         self._backend = backend
@@ -68,11 +62,7 @@ class DeadLettersApi:
         self._replay = replay
 
     async def handle(self, request: Request, path: ResourcePath) -> Response:
-        """Answer one request.
-
-        Raises:
-            StatusError: the request fails.
-        """
+        """Answer one request."""
         method = request.method
         if path.subresource == REPLAY:
             paths.check_method(request, "POST")
@@ -97,11 +87,7 @@ class DeadLettersApi:
         return response
 
     async def _found(self, path: ResourcePath) -> tuple[LetterRecord, DeadLettered]:
-        """Return the letter that a path names.
-
-        Raises:
-            StatusError: 404 if there is none.
-        """
+        """Return the letter that a path names. Raises StatusError: 404 if there is none."""
         missing = api_errors.not_found(path.kind.group, path.kind.plural, path.name)
         name = LetterName.parse(path.name)
         if name is None:
@@ -219,11 +205,7 @@ def _token(rest: Mapping[int, int]) -> str:
 
 
 def _before(text: str, bounds: Mapping[int, range]) -> Mapping[int, int]:
-    """Read where an earlier part of a list ended.
-
-    Raises:
-        StatusError: 400 if the text is no token of a list of letters.
-    """
+    """Read where an earlier part of a list ended."""
     try:
         found = orjson.loads(base64.b64decode(text.encode() + b"=" * (-len(text) % 4), b"-_", validate=True))
         offsets = found["before"] if found["v"] == _FORM else None

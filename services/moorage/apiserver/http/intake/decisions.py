@@ -68,11 +68,7 @@ class DecisionFilter:
 
     @classmethod
     def of(cls, request: Request) -> DecisionFilter:
-        """Read the filter of a request.
-
-        Raises:
-            StatusError: 400 if a parameter is unknown or wrong.
-        """
+        """Read the filter of a request. Raises StatusError: 400 if a parameter is unknown or wrong."""
         query = request.query_params
         if unknown := sorted(set(query.keys()) - _PARAMETERS):
             raise bad_request(f"{unknown[0]}: unknown parameter: must be one of {', '.join(sorted(_PARAMETERS))}")
@@ -117,15 +113,7 @@ class SentDecision:
 
 
 class Decisions:
-    """Serves the streams.
-
-    Args:
-        store: has the objects of all fleets and their history.
-        metrics: the streams are counted as watches.
-        watches: they count as the caller's watches.
-        catch_up: returns when the object log was read to the end that it had at the call.
-        heartbeat: as `HEARTBEAT`.
-    """
+    """Serves the streams. `catch_up` returns when the object log was read to the end that it had at the call."""
 
     def __init__(
         self,
@@ -246,11 +234,7 @@ def _event(name: str, data: dict[str, Any], version: int | None = -1) -> bytes:
 
 
 def _version(text: str) -> int | None:
-    """Return the version in `Last-Event-ID`. None if there is none.
-
-    Raises:
-        StatusError: 400 if it is no version.
-    """
+    """Return the version in `Last-Event-ID`. None if there is none. Raises StatusError: 400 if it is no version."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit()) or len(text) > _MOST_DIGITS:

@@ -44,11 +44,7 @@ _PASSED_ON: Final = ("content-type", "retry-after")
 class Explanations:
     """Forwards requests to a query worker.
 
-    Args:
-        server: its address. Empty if there is no query worker.
-        transport: sends the requests, in tests.
-        peers: identifies the gateway to the query worker. None if that is not required.
-        simulation_timeout: how long a simulation may take, in seconds.
+    An empty `server` means that there is no query worker; `peers` is None if it requires no identity.
     """
 
     def __init__(
@@ -82,11 +78,7 @@ class Explanations:
         return await self._asked(request, "GET", EXPLAIN_PATH, query=query)
 
     async def simulate(self, request: Request) -> Response:
-        """Return the query worker's answer to what a change would do.
-
-        Raises:
-            StatusError: as `handle`.
-        """
+        """Return the query worker's answer to what a change would do. Raises StatusError: as `handle`."""
         paths.check_method(request, "POST")
         body = await bodies.read_body(request)
         return await self._asked(request, "POST", SIMULATE_PATH, body=body, seconds=self._simulation_seconds)

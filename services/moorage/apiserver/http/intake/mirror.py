@@ -54,11 +54,7 @@ class _Request:
 class MirrorApi:
     """Takes batches of what bridges have seen.
 
-    Args:
-        writer_of: returns what writes objects of a cluster, or of the home fleet if its name is empty.
-        access: checks permissions to mirror clusters.
-        names: list the mirrored clusters.
-        clusters: record which bridges report.
+    `writer_of` returns what writes objects of a cluster, or of the home fleet if its name is empty.
     """
 
     def __init__(
@@ -105,11 +101,7 @@ def mirrors(name: str = "") -> Attributes:
 
 
 def _read(document: Any) -> _Request:
-    """Read a batch.
-
-    Raises:
-        StatusError: 400 if it is none, 413 if it has too many objects.
-    """
+    """Read a batch. Raises StatusError: 400 if it is none, 413 if it has too many objects."""
     if not isinstance(document, dict):
         raise bad_request("the body must be a JSON object with source, cluster, objects and deleted")
     if unknown := sorted(set(document) - _FIELDS):
@@ -170,11 +162,7 @@ class MirroredClusters:
         self._heard.pop((cluster, source), None)
 
     async def handle(self, request: Request) -> Response:
-        """Answer with the list.
-
-        Raises:
-            StatusError: 405 for other methods, 503 if nothing can be shown yet.
-        """
+        """Answer with the list. Raises StatusError: 405 for other methods, 503 if nothing can be shown yet."""
         paths.check_method(request, "GET")
         if not self._store.ready:
             raise unavailable("the gateway is not ready: it is still reading its tables")

@@ -121,16 +121,7 @@ class _Sender:
 
 
 class Intake:
-    """Accepts reports.
-
-    Args:
-        store: has the declared targets.
-        log: writes the reports.
-        clock: gives the present time. Reports must not be from the future.
-        limits: returns the limits for a report.
-        guard: checks permissions to report, and seals reports.
-        outcomes: finds out what becomes of reports. Without it, callers cannot wait for that.
-    """
+    """Accepts reports. Without `outcomes`, callers cannot wait for what becomes of reports."""
 
     def __init__(
         self,
@@ -283,12 +274,7 @@ class Intake:
         return KeptCondition.of(found)
 
     async def send_again(self, write: Write, wait: float, *, dry_run: bool) -> dict[str, Any]:
-        """Write a report that was refused before and is checked now. Returns what became of it.
-
-        Args:
-            write: the report.
-            wait: how many seconds to wait for that.
-            dry_run: whether nothing is written.
+        """Write a report that was refused before and is checked now. Returns what became of it. `wait` is in seconds.
 
         Raises:
             StatusError: it is refused again, or nothing can be written now.
@@ -374,11 +360,7 @@ def _said(write: Write) -> tuple[ConditionReported, str]:
 
 
 def _within(report: ConditionReported, cluster: str) -> ConditionReported:
-    """Return a report that was sent to the API of a cluster, where references need not name it.
-
-    Raises:
-        StatusError: 422 if it names another one.
-    """
+    """Return a report that was sent to the API of a cluster, where references need not name it."""
     if not cluster:
         return report
     changes: dict[str, TargetRef | WorkloadRef] = {}

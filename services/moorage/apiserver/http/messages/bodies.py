@@ -86,11 +86,7 @@ async def _drain(stream: AsyncIterator[bytes]) -> None:
 
 
 def parse_json(body: bytes) -> Any:
-    """Parse a JSON document of any type.
-
-    Raises:
-        StatusError: 400 if it is not JSON, or is nested too deeply.
-    """
+    """Parse a JSON document of any type. Raises StatusError: 400 if it is not JSON, or is nested too deeply."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -100,11 +96,7 @@ def parse_json(body: bytes) -> Any:
 
 
 def check_depth(document: Any) -> None:
-    """Check that a document is not nested too deeply.
-
-    Raises:
-        StatusError: 400 if it is.
-    """
+    """Check that a document is not nested too deeply. Raises StatusError: 400 if it is."""
     level = [document]
     for _ in range(DEEPEST):
         level = [
@@ -122,14 +114,7 @@ def check_depth(document: Any) -> None:
 def check_identity(document: Document, kind: ServedKind, namespace: str, name: str) -> Document:
     """Return the object with `apiVersion`, `kind` and `metadata` filled in from the path.
 
-    Args:
-        document: the object in the request.
-        kind: the kind in the path.
-        namespace: the namespace in the path. Empty for a kind without namespaces.
-        name: the name in the path. Empty if there is none.
-
-    Raises:
-        StatusError: 400 if the object contradicts the path.
+    An empty `namespace` or `name` is not in the path. Raises StatusError: 400 if the object contradicts the path.
     """
     check_type(document, kind)
     metadata = document.get("metadata")

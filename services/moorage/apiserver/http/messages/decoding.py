@@ -81,12 +81,8 @@ async def read_object(
 ) -> Sent:
     """Read an object from a request's body.
 
-    Args:
-        request: has the object.
-        expected: its type.
-        validation: `Ignore`, `Warn` or `Strict`.
-        known: the object as it is shown. What is unknown in it may be sent back.
-        subresource: what is written. Empty for the object itself.
+    `validation` is `Ignore`, `Warn` or `Strict`. What is unknown in `known`, the object as it is shown, may be sent
+    back.
 
     Raises:
         StatusError: 400 if it cannot be decoded, or has unknown or repeated fields and these are refused; 413 if it is
@@ -122,10 +118,7 @@ def _parsed_or_nothing(body: bytes, *, is_yaml: bool) -> Any:
 def check_type(document: Mapping[str, Any], expected: Expected, *, older: str = "") -> None:
     """Check that an object is of the type that is expected, as far as it names its type.
 
-    Args:
-        document: the object.
-        expected: the type.
-        older: an older version of it that clients still send. Empty if there is none.
+    `older` is an older version of it that clients still send. Empty if there is none.
 
     Raises:
         StatusError: 400 if it is of another one.
@@ -142,13 +135,7 @@ def check_type(document: Mapping[str, Any], expected: Expected, *, older: str = 
 
 
 def checked(found: strict.Decoded, expected: Expected, validation: str, known: Iterable[str] = ()) -> Sent:
-    """Return a decoded object, or refuse it.
-
-    Args:
-        found: the object, with what was found in it.
-        expected: its type.
-        validation: `Ignore`, `Warn` or `Strict`.
-        known: what was found in the object that is there already.
+    """Return a decoded object, or refuse it. `known` is what was found in the object that is there already.
 
     Raises:
         StatusError: 400 if it has unknown or repeated fields and these are refused, 422 if its definition does not
@@ -179,11 +166,7 @@ def problems_of(expected: Expected, document: Mapping[str, Any] | None) -> tuple
 
 
 def parsed(body: bytes, *, is_yaml: bool = False) -> Any:
-    """Return a document of any type, such as a patch.
-
-    Raises:
-        StatusError: 400 if it cannot be read.
-    """
+    """Return a document of any type, such as a patch. Raises StatusError: 400 if it cannot be read."""
     try:
         return parse(body, is_yaml=is_yaml).document
     except ParseError as error:

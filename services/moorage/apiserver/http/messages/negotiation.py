@@ -81,12 +81,7 @@ def clauses(header: str) -> list[Clause]:
 
 
 def accepted(request: Request, media: Iterable[str], views: Iterable[ObjectView] = (ObjectView.WHOLE,)) -> AnswerForm:
-    """Return the form that a request prefers.
-
-    Args:
-        request: names the forms that it accepts. It accepts JSON if it names none.
-        media: what can be sent, the default first.
-        views: what can be shown.
+    """Return the form that a request prefers. `media` are the types that can be sent, the default first.
 
     Raises:
         StatusError: 406 if none of the accepted forms can be sent.
@@ -123,11 +118,7 @@ def media_type(request: Request) -> str:
 
 
 def body_media(request: Request, offered: Iterable[str]) -> str:
-    """Return the content type of a body.
-
-    Raises:
-        StatusError: 415 if it is none of the offered ones.
-    """
+    """Return the content type of a body. Raises StatusError: 415 if it is none of the offered ones."""
     known, found = tuple(offered), media_type(request)
     if found not in known:
         raise StatusError(

@@ -89,12 +89,7 @@ def is_true(query: Mapping[str, str], name: str) -> bool:
 
 
 def write_options(query: QueryParams, kind: str, *, is_apply: bool = False) -> WriteOptions:
-    """Read the options of a write.
-
-    Args:
-        query: of the request.
-        kind: `CreateOptions`, `UpdateOptions` or `PatchOptions`, for messages.
-        is_apply: whether it is a server-side apply.
+    """Read the options of a write. `kind` names them in messages: `CreateOptions`, `UpdateOptions` or `PatchOptions`.
 
     Raises:
         StatusError: 422 with a cause for each option that is not allowed.
@@ -116,11 +111,7 @@ def write_options(query: QueryParams, kind: str, *, is_apply: bool = False) -> W
 
 
 def delete_options(query: QueryParams, sent: Mapping[str, Any] | None) -> DeletionRequest:
-    """Read the options of a deletion.
-
-    Args:
-        query: of the request.
-        sent: the `DeleteOptions` in its body, which count alone. None if there is no body.
+    """Read the options of a deletion. Those in its body, if it has one, count alone.
 
     Raises:
         StatusError: 400 if an option has a wrong type, 422 if it is not allowed.
@@ -152,10 +143,6 @@ def delete_options(query: QueryParams, sent: Mapping[str, Any] | None) -> Deleti
 
 def list_options(query: QueryParams, *, is_watch: bool = False) -> ListOptions:
     """Read the options of a list or a watch.
-
-    Args:
-        query: of the request.
-        is_watch: whether the path is that of a watch.
 
     Raises:
         StatusError: 400 if an option cannot be read, 422 if it is not allowed together with others.
@@ -265,11 +252,7 @@ def _unreadable(why: str) -> StatusError:
 
 
 def _integer(text: str) -> int:
-    """Return a number in a query. 0 if it is empty.
-
-    Raises:
-        StatusError: 400 if it is none, or does not fit into 64 bits.
-    """
+    """Return a number in a query. 0 if it is empty."""
     if not text:
         return 0
     digits = text[1:] if text[0] in "+-" else text

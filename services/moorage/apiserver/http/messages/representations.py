@@ -39,21 +39,10 @@ class EventEncoder(Protocol):
         """Equal for encoders that make the same bytes of a change. None if they depend on what was sent before."""
 
     def event(self, word: str, kind: ServedKind, found: ShownObject) -> bytes:
-        """Return the event of one object.
-
-        Args:
-            word: `ADDED`, `MODIFIED` or `DELETED`.
-            kind: of the object, in the version of the watch.
-            found: the object as it is after the change; a deleted one as it was.
-        """
+        """Return the event of one object. `word` is `ADDED`, `MODIFIED` or `DELETED`. A deleted object is as it was."""
 
     def bookmark(self, kind: ServedKind, metadata: Document) -> bytes:
-        """Return a bookmark.
-
-        Args:
-            kind: that is watched.
-            metadata: with the resource version up to which the watch has shown everything.
-        """
+        """Return a bookmark. Its metadata has the resource version up to which the watch has shown everything."""
 
     def error(self, status: Document) -> bytes:
         """Return the event that ends a watch with an error."""
@@ -84,13 +73,7 @@ class ListHead:
 
 
 class Representation:
-    """The form of one answer.
-
-    Args:
-        form: what the request accepts.
-        include: how much of its object a row of a table has.
-        now: the present time, for ages.
-    """
+    """The form of one answer. `include` is how much of its object a row of a table has."""
 
     def __init__(self, form: AnswerForm, include: str, now: Callable[[], datetime]) -> None:
         self._form = form
@@ -107,11 +90,7 @@ class Representation:
         return encoded(document, self._form)
 
     def one(self, kind: ServedKind, found: ShownObject) -> bytes:
-        """Return one object.
-
-        Raises:
-            StatusError: 406 if the form is one of lists.
-        """
+        """Return one object. Raises StatusError: 406 if the form is one of lists."""
         form = self._form
         json = in_version(kind, found.json)
         if form.view is ObjectView.WHOLE and form.media not in {YAML, PROTOBUF} and not form.is_pretty:
@@ -134,10 +113,7 @@ class Representation:
     def listed(self, kind: ServedKind, head: ListHead, objects: Iterable[bytes | None]) -> Iterator[bytes]:
         """Yield the pieces of a list. A piece may be empty.
 
-        Args:
-            kind: of the objects.
-            head: the metadata of the list.
-            objects: their JSON, as it is kept. None stands for one that is not in the list, and cost time.
+        `objects` are their JSON, as it is kept. None stands for one that is not in the list, and cost time.
 
         Raises:
             StatusError: 406 if the form is one of single objects.
@@ -207,13 +183,7 @@ class Representation:
 
 
 class JsonEvents(Representation, EventEncoder):
-    """The events of a watch as JSON lines.
-
-    Args:
-        form: what the watch accepts.
-        include: how much of its object a row of a table has.
-        now: the present time, for ages.
-    """
+    """The events of a watch as JSON lines."""
 
     def __init__(
         self,

@@ -70,10 +70,7 @@ class Selector:
 def selector(labels: str, fields: str, kind: Kind[Any] | None = None) -> Selector:
     """Return what selects by both selectors. Empty selectors select everything.
 
-    Args:
-        labels: the label selector.
-        fields: the field selector.
-        kind: of the objects, which defines the fields that may be named beside the name and the namespace.
+    The kind defines the fields that may be named beside the name and the namespace.
 
     Raises:
         StatusError: a selector is invalid, or names a field that is not supported.

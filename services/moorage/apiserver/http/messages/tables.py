@@ -65,12 +65,7 @@ def definitions(kind: Kind[Any]) -> list[Document]:
 def row(kind: Kind[Any], document: Mapping[str, Any], include: str, version: str, now: datetime) -> Document:
     """Return the row of an object.
 
-    Args:
-        kind: of the object.
-        document: the object.
-        include: how much of the object the row has (`included`).
-        version: of meta.k8s.io.
-        now: the present time, for ages.
+    `include` is how much of the object it has (`included`), and `version` that of meta.k8s.io.
     """
     name = str(document["metadata"].get("name", ""))
     is_custom = registry.origin_of(kind.group, kind.kind) is Origin.CUSTOM

@@ -44,11 +44,7 @@ class PodOrders:
         self._evictions = Evictions(backend.store, backend.writer)
 
     async def handle(self, request: Request, path: ResourcePath) -> Response:
-        """Carry out an order.
-
-        Raises:
-            StatusError: the order is of another pod, is invalid, or is refused.
-        """
+        """Carry out an order. Raises StatusError if the order is of another pod, is invalid, or is refused."""
         paths.check_method(request, "POST")
         representation = self._backend.representation(request, path.kind)
         asked = write_options(request.query_params, "CreateOptions")

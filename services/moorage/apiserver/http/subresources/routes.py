@@ -54,11 +54,7 @@ class Subresources:
         self._orders = PodOrders(backend)
 
     async def handle(self, request: Request, path: ResourcePath) -> Response:
-        """Answer one request.
-
-        Raises:
-            StatusError: the request fails.
-        """
+        """Answer one request."""
         if path.subresource in path.kind.definition.container_subresources:
             self._backend.present(path)
             raise _no_containers(path)

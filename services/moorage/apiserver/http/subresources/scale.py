@@ -29,8 +29,6 @@ class ScaleKind(Untyped):
 
     group = _GROUP
     kind = KIND
-    plural = "scales"
-    singular = "scale"
     namespaced = True
     columns = (
         TableColumn("Desired", _replicas("spec"), type="integer"),

@@ -17,7 +17,7 @@ from moorage.apiserver.http.paths import ResourcePath
 from moorage.apiserver.http.verbs.reading import ReadVerbs
 from moorage.apiserver.http.verbs.writing import caller
 from moorage.apiserver.kinds.status.records import ObjectId
-from moorage.apiserver.machinery.api_errors import StatusError, conflict
+from moorage.apiserver.machinery.api_errors import StatusError
 from moorage.apiserver.storage.shown_objects import unkept
 from moorage_schemas.resources.workload_kinds import POD
 
@@ -30,11 +30,7 @@ class DeleteVerbs:
         self._reading = reading
 
     async def delete(self, request: Request, path: ResourcePath) -> Response:
-        """Delete one object.
-
-        Raises:
-            StatusError: it does not exist, is not the expected one, or cannot be deleted.
-        """
+        """Delete one object. Raises StatusError if it does not exist, is not the expected one, or cannot be deleted."""
         representation = self._backend.representation(request, path.kind)
         options = await self._options(request)
         deleted = await self._deleted(request, path, path.object_id, options)
@@ -74,25 +70,9 @@ class DeleteVerbs:
     async def _deleted(
         self, request: Request, path: ResourcePath, object_id: ObjectId, asked: DeletionRequest
     ) -> Deleted:
-        self._check_uid(path, object_id, asked.preconditions.uid)
         return await self._backend.writer.delete(
             path.kind, object_id, asked.preconditions, caller(request), options=asked.options, dry_run=asked.dry_run
         )
-
-    def _check_uid(self, path: ResourcePath, object_id: ObjectId, wanted: str) -> None:
-        """Check the uid before the writer does, which compares it in other words.
-
-        Raises:
-            StatusError: 409 if the object has another uid.
-        """
-        present = self._backend.store.get(object_id)
-        uid = present.document["metadata"].get("uid", "") if wanted and present is not None else wanted
-        if uid != wanted:
-            why = (
-                f"the UID in the precondition ({wanted}) does not match the UID in record ({uid}). "
-                "The object might have been deleted and then recreated"
-            )
-            raise conflict(path.kind.group, path.kind.kind, object_id.name, why)
 
     async def _options(self, request: Request) -> DeletionRequest:
         body = await bodies.read_body(request)

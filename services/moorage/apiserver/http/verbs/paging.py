@@ -52,11 +52,7 @@ class Token:
 
 
 def parse(text: str) -> Token:
-    """Read a token.
-
-    Raises:
-        StatusError: 400 if it is none.
-    """
+    """Read a token. Raises StatusError: 400 if it is none."""
     try:
         text.encode("ascii")
         found = parse_json(base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)).document
@@ -105,14 +101,7 @@ class Snapshots:
         return ListSnapshot(self._store.version, self._store.all(kind, namespace))
 
     def keep(self, kind: str, namespace: str, snapshot: ListSnapshot, now: float) -> None:
-        """Keep a list whose next part may be requested.
-
-        Args:
-            kind: of its objects.
-            namespace: of its objects. Empty for all.
-            snapshot: the list.
-            now: the time in seconds of a monotonic clock.
-        """
+        """Keep a list whose next part may be requested. `now` is in seconds of a monotonic clock."""
         key = (kind, namespace, snapshot.version)
         self._kept[key] = (now, snapshot.objects)
         self._kept.move_to_end(key)

@@ -178,11 +178,7 @@ class PatchVerb:
 
     @staticmethod
     def _applied_anew(path: ResourcePath, sent: SentPatch, how: Apply) -> Document:
-        """Return an object that an apply creates. Its version, if it names one, means nothing.
-
-        Raises:
-            StatusError: 400 if the object has no name, 409 if it is to be a certain one, by its uid.
-        """
+        """Return an object that an apply creates. Its version, if it names one, means nothing."""
         metadata = sent.content.get("metadata")
         if not isinstance(metadata, Mapping) or not metadata.get("name"):
             raise bodies.without_name(path.name)
@@ -206,11 +202,7 @@ class PatchVerb:
 def applied(path: ResourcePath, sent: SentPatch, present: Document | None, how: Apply) -> Document:
     """Return an object after a server-side apply.
 
-    Args:
-        path: names the object, or its subresource.
-        sent: what is applied.
-        present: the object as it is shown, in the version of the path. None if it is created.
-        how: who applies, when, and how.
+    `present` is the object as it is shown, in the version of the path. None if it is created.
 
     Raises:
         StatusError: what is applied does not fit, or has fields of others.
@@ -242,18 +234,7 @@ def _without_null_times(value: Any) -> Any:
 async def read_patch(
     request: Request, expected: Expected, validation: str, *, takes_apply: bool = False, subresource: str = ""
 ) -> SentPatch:
-    """Read a patch.
-
-    Args:
-        request: has the patch.
-        expected: the type of what it patches.
-        validation: `Ignore`, `Warn` or `Strict`.
-        takes_apply: whether it may be a server-side apply.
-        subresource: what is written. Empty for the object itself.
-
-    Raises:
-        StatusError: 415 if the kind does not take this form of patch, 400 if it cannot be read.
-    """
+    """Read a patch. Raises StatusError: 415 if the kind does not take this form of patch, 400 if it cannot be read."""
     media = patch_media(request, expected, takes_apply=takes_apply)
     content = decoding.parsed(await bodies.read_body(request), is_yaml=media == APPLY)
     if content is None and media in {JSON_PATCH, STRATEGIC}:  # it changes nothing
@@ -263,11 +244,7 @@ async def read_patch(
 
 
 def _check_form(media: str, content: Any, validation: str) -> None:
-    """Check that a patch is an object, or that a JSON patch is a list.
-
-    Raises:
-        StatusError: 400 if it is not. As in Kubernetes, the words depend on who looks at it first.
-    """
+    """Check that a patch is an object, or a JSON patch a list. The words depend on who looks first, as upstream."""
     is_ignored = validation == decoding.IGNORE
     if media == JSON_PATCH:
         if not isinstance(content, list) and is_ignored:
@@ -284,11 +261,7 @@ def _check_form(media: str, content: Any, validation: str) -> None:
 
 
 def patch_media(request: Request, expected: Expected, *, takes_apply: bool = False) -> str:
-    """Return the form of a patch.
-
-    Raises:
-        StatusError: 415 if the kind does not take it.
-    """
+    """Return the form of a patch. Raises StatusError: 415 if the kind does not take it."""
     media, known = media_type(request), (*media_of(expected), *((APPLY,) if takes_apply else ()))
     if media in known:
         return media
@@ -306,11 +279,7 @@ def media_of(expected: Expected) -> tuple[str, ...]:
 
 
 def _check_same_object(expected: Expected, shown: Mapping[str, Any], result: Any) -> None:
-    """Check that a patch of a part leaves the uid as it is. Of a whole object, that is one of the rules.
-
-    Raises:
-        StatusError: 422 if it does not.
-    """
+    """Check that a patch of a part leaves the uid as it is. Of a whole object, that is one of the rules."""
     before, after = ((one.get("metadata") if isinstance(one, Mapping) else None) or {} for one in (shown, result))
     uid = after.get("uid") if isinstance(after, Mapping) else None
     if isinstance(uid, str) and uid not in {"", before.get("uid", uid)}:
@@ -330,9 +299,7 @@ def _json(value: Any) -> str:
 def status_of(error: PatchError, worded: Callable[[str], str] = str) -> StatusError:
     """Return the answer to a patch that cannot be applied.
 
-    Args:
-        error: why not.
-        worded: makes the words of the answer from those of the error.
+    `worded` makes the words of the answer from those of the error.
     """
     return StatusError(
         error.code,

@@ -48,11 +48,7 @@ class ReadVerbs:
         self._events_shared = watch.SharedEvents()
 
     async def get(self, request: Request, path: ResourcePath) -> Response:
-        """Return one object.
-
-        Raises:
-            StatusError: 404 if there is none, 406 if the accepted forms cannot be sent.
-        """
+        """Return one object. Raises StatusError: 404 if there is none, 406 if the accepted forms cannot be sent."""
         representation = self._backend.representation(request, path.kind)
         await self._reach(resource_version(request.query_params.get("resourceVersion", "")))
         shown = self._backend.present(path)
@@ -61,10 +57,7 @@ class ReadVerbs:
     async def listed(self, request: Request, path: ResourcePath, filtered: VisibleObjects | None = None) -> Response:
         """Return a list, or the changes of one if the request is a watch.
 
-        Args:
-            request: selects the objects.
-            path: of the kind.
-            filtered: what the caller sees. None if that is everything.
+        `filtered` is what the caller sees. None if that is everything.
 
         Raises:
             StatusError: the options are not allowed, or cannot be met.
@@ -205,12 +198,7 @@ class ReadVerbs:
         return JsonEvents(form, include, self._backend.clock.now)
 
     async def _reach(self, version: int) -> None:
-        """Wait until a resource version is shown here.
-
-        Raises:
-            StatusError: 504 if that takes too long, most likely because no gateway has ever given it; 410 if none can
-                have given it.
-        """
+        """Wait until a resource version is shown here."""
         await watch.fresh(self._backend.store, version)
 
 

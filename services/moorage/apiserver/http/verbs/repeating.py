@@ -77,12 +77,7 @@ def already_decided(document: Mapping[str, Any], kind: ServedKind, present: Sequ
 
     If a decision of the same name exists, only that one is compared. Otherwise all decisions of the placement that the
     label names are compared, because other systems generate the names of such objects. The uid of the owner is ignored,
-    because it is different in each system.
-
-    Args:
-        document: the applied object.
-        kind: `PlacementDecision`, in the requested version.
-        present: the decisions of its namespace.
+    because it is different in each system. `present` are the decisions of its namespace.
 
     Raises:
         StatusError: 422 if it differs, or does not name its placement.

@@ -59,8 +59,7 @@ class Watch:
 class SharedEvents:
     """Encoded events that several watches send. The earliest are forgotten.
 
-    Args:
-        most: the number of bytes that are kept.
+    `most` is the number of bytes that are kept.
     """
 
     def __init__(self, most: int = _SHARED) -> None:

@@ -42,11 +42,7 @@ class WriteVerbs:
         self._backend = backend
 
     async def create(self, request: Request, path: ResourcePath) -> Response:
-        """Create an object.
-
-        Raises:
-            StatusError: it cannot be read, breaks a rule, or cannot be written.
-        """
+        """Create an object. Raises StatusError if it cannot be read, breaks a rule, or cannot be written."""
         options = write_options(request.query_params, "CreateOptions")
         representation = self._backend.representation(request, path.kind)
         sent = await decoding.read_object(request, Expected.of(path.kind), options.field_validation)
@@ -121,13 +117,7 @@ def written(
 ) -> Response:
     """Return the answer of a write: the object, and warnings about what of it has no effect.
 
-    Args:
-        backend: the objects.
-        served: the kind of the object.
-        shown: the object.
-        representation: the form of the answer.
-        sent: the object or the patch that was sent.
-        code: of the answer.
+    `sent` is the object or the patch that was sent.
     """
     response = answers.answer(code, representation.one(served, shown), representation.media_type)
     kind, document = served.definition, shown.document

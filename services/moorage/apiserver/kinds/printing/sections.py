@@ -126,11 +126,7 @@ def evictions(found: Sequence[Object], now: datetime) -> Section:
 def held_by(guard: str, related: Related, now: datetime, namespace: str | None = None) -> Section:
     """Return the evictions that a budget or a pause holds.
 
-    Args:
-        guard: what holds them, such as `EvictionPause/all`, as in `heldBy` of evictions.
-        related: reads the evictions.
-        now: the present time.
-        namespace: the namespace of the evictions. None means all namespaces.
+    `guard` is as in `heldBy` of evictions: `EvictionPause/all`. Without a namespace, those of all are returned.
     """
     found = [
         one

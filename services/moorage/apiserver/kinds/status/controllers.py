@@ -70,10 +70,7 @@ class OwnerIndex(Index):
     def counts(self, resource: ResourceDeclared, records: Records, template: str = "") -> Counts:
         """Count the pods of a controller, or its replicas on clusters.
 
-        Args:
-            resource: the controller.
-            records: the latest records.
-            template: the hash of the template of the pods to count. Empty for all.
+        With the hash of a template, only those of that template count.
         """
         made = self.made_by.get(resource.key, {})
         for key, known in made.items():

@@ -110,9 +110,7 @@ def placement_status(uid: str, placed: WorkloadPlaced | None) -> Document | None
 def placement_decision(placed: WorkloadPlaced, placement: ResourceDeclared | None) -> Document:
     """Return one page of the clusters that a placement has selected. It is as old as the placement.
 
-    Args:
-        placed: the decision.
-        placement: that it belongs to. None if it was deleted.
+    `placement` is None if it was deleted.
     """
     owner = {
         "apiVersion": PLACEMENT_API,

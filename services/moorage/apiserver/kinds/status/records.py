@@ -147,13 +147,7 @@ class ObjectMap(Generic[ValueT]):
 
 
 class _Packed(Generic[EventT]):
-    """Turns the records of one topic into few bytes and back.
-
-    Args:
-        event: the model of the records.
-        read: reads the JSON of a record faster than the model, as an object with the same fields. It returns None for
-            what it leaves to the model.
-    """
+    """Turns the records of one topic into few bytes and back."""
 
     __slots__ = ("_event", "_packer", "_read", "_recent")
 
@@ -262,10 +256,7 @@ class Table(Mapping[str, EventT]):
 class GroupedTable(Generic[EventT]):
     """The latest record of each key of one topic, packed, by group. Groups are small.
 
-    Args:
-        event: the model of its records.
-        place: returns the group of a key, and the name of its record there.
-        read: as in `Records`.
+    `place` returns the group of a key, and the name of its record there. `read` is as in `Records`.
     """
 
     __slots__ = ("_groups", "_packed", "_place")
@@ -408,9 +399,5 @@ class Records:
         return self._indexes.values()
 
     def index(self, of: type[IndexT]) -> IndexT:
-        """Return the index of a class.
-
-        Raises:
-            KeyError: no kind names it.
-        """
+        """Return the index of a class. Raises KeyError if no kind names it."""
         return cast("IndexT", self._indexes[of])

@@ -210,10 +210,7 @@ def revisions(resource: ResourceDeclared, records: Records) -> tuple[str, str]:
 def deployment_conditions(resource: ResourceDeclared, counts: Counts, new: Counts) -> list[Document]:
     """Return the conditions `Available` and `Progressing` of a deployment. Their times are those of its pods.
 
-    Args:
-        resource: the deployment.
-        counts: the numbers of its pods.
-        new: the numbers of those that have its present template.
+    `new` counts those that have its present template.
     """
     wanted = wanted_replicas(resource.object)
     name = f"{resource.name}-{template_hash(at(resource.object, 'spec', 'template') or {})}"

@@ -37,18 +37,14 @@ class DecodeError(ValueError):
         self.mistyped = mistyped
 
 
+_DECODED: Final = {"int64": "number", "float64": "number", "map": "object", "slice": "array"}
+"""The names of JSON values in upstream's decoder, by those of their types in its memory."""
+
+
 def json_type(value: Any) -> str:
     """Return the name of a value's type in upstream's decoder."""
-    match value:
-        case bool():
-            return "bool"
-        case int() | float():
-            return "number"
-        case str():
-            return "string"
-        case Mapping():
-            return "object"
-    return "array"
+    name = _type(value)
+    return _DECODED.get(name, name)
 
 
 _TYPES: Final[Mapping[Form, str]] = {Form.INT_OR_STRING: "int32", Form.NUMBER: "float64", Form.BOOLEAN: "bool"}
@@ -142,11 +138,7 @@ class Decoder:
         self._problems[problem] = None
 
     def finish(self) -> None:
-        """Raise the first mistyped field.
-
-        Raises:
-            DecodeError: there is one.
-        """
+        """Raise a DecodeError for the first mistyped field, if there is one."""
         if self._mistyped:
             raise DecodeError(self._mistyped, mistyped=self._which)
 
@@ -303,11 +295,7 @@ def structural_errors(schema: Schema, document: Mapping[str, Any]) -> Iterator[F
     """Yield the errors of texts that are missing, and of those that are none of a field's values.
 
     As in a client in Go, an empty text counts as absent where none is required. A number, an object or a list that is
-    missing counts as 0 or empty.
-
-    Args:
-        schema: the structure of the kind.
-        document: an object of the kind that was decoded, with the defaults of its fields.
+    missing counts as 0 or empty. The document was decoded, and has the defaults of its fields.
     """
     for name, field in schema.fields.items():
         if name not in _ELSEWHERE:
@@ -348,11 +336,7 @@ _BASE64: Final = "illegal base64 data"
 
 
 def conversion_flaw(error: DecodeError) -> str:
-    """Return what is wrong with a document, in the words of a conversion.
-
-    Args:
-        error: what is wrong, in the words of a decoder.
-    """
+    """Return what is wrong with a document, in the words of a conversion."""
     if error.mistyped is None:
         return f"error decoding from json: {error.reason}" if error.reason.startswith(_BASE64) else error.reason
     schema, value = error.mistyped

@@ -38,9 +38,7 @@ class Rendered:
 class Documents:
     """The documents of everything that is served.
 
-    Args:
-        resources: what discovery lists: an `APIResourceList` for each group and version.
-        version: of the server.
+    `resources` are what discovery lists: an `APIResourceList` for each group and version.
     """
 
     def __init__(self, resources: Iterable[Mapping[str, Any]], version: str) -> None:
@@ -51,8 +49,7 @@ class Documents:
     def of(self, path: str) -> Rendered | None:
         """Return the document of version 3 of a group and version. None if it is not served.
 
-        Args:
-            path: `api/v1`, `apis/apps/v1`.
+        `path` is such as `api/v1` or `apis/apps/v1`.
         """
         if (found := self._made.get(path)) is not None:
             return found
@@ -267,12 +264,7 @@ _VERBS: Final[Mapping[str, _Verb]] = {
 
 
 class Paths:
-    """The paths of one group and version.
-
-    Args:
-        group_version: `group/version`. The core group has no prefix.
-        definitions: of the document.
-    """
+    """The paths of one group and version. The core group has no prefix in `group_version`."""
 
     def __init__(self, group_version: str, definitions: Definitions) -> None:
         group, _, self._version = group_version.rpartition("/")
@@ -284,9 +276,8 @@ class Paths:
     def add(self, resource: Mapping[str, Any]) -> None:
         """Add the paths of a resource.
 
-        Args:
-            resource: as discovery lists it: `name` (`pods/status`), `kind`, `namespaced`, `verbs`, and `group` and
-                `version` if its objects are of another.
+        It is as discovery lists it: `name` (`pods/status`), `kind`, `namespaced`, `verbs`, and `group` and `version` if
+        its objects are of another.
         """
         plural, _, subresource = str(resource["name"]).partition("/")
         within = "/namespaces/{namespace}" if resource["namespaced"] else ""

@@ -23,8 +23,7 @@ _Encode = Callable[[Any], bytes]
 def document(node: Mapping[str, Any]) -> bytes:
     """Return a document of OpenAPI 2.0 as protobuf.
 
-    Args:
-        node: the document. It has what `documents.py` writes; other parts of OpenAPI are not known here.
+    It has what `documents.py` writes; other parts of OpenAPI are not known here.
     """
     return _message(node, _DOCUMENT, 16)
 

@@ -39,11 +39,7 @@ class Parsed:
 
 
 def parse(body: bytes, *, is_yaml: bool = False) -> Parsed:
-    """Return the document in a request's body.
-
-    Args:
-        body: the text.
-        is_yaml: whether it is YAML. Only its first document is read. It may as well be JSON.
+    """Return the document in a request's body. Of YAML, which may as well be JSON, only the first document is read.
 
     Raises:
         ParseError: it is not of the format, is nested too deeply, or stands for too many values.
@@ -146,15 +142,7 @@ _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def _measure(document: Any, *, is_checked: bool) -> None:
-    """Refuse what is too deep, or is too large once its aliases are written out, and what JSON cannot express.
-
-    Args:
-        document: what was parsed.
-        is_checked: whether JSON can express every text and number in it.
-
-    Raises:
-        ParseError: with the reason.
-    """
+    """Refuse what is too deep, or is too large once its aliases are written out, and what JSON cannot express."""
     level: list[Any] = [document]
     values = 0
     for _ in range(DEEPEST + 1):

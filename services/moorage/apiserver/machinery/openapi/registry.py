@@ -62,15 +62,7 @@ def schema_of(group: str, version: str, kind: str) -> Schema:
     """Return the structure of a kind, or of a list of its objects (`PodList`).
 
     A version that upstream no longer describes has the structure of the next newer one. Options (`DeleteOptions`)
-    and other types that belong to no group are found in every group.
-
-    Args:
-        group: the API group. Empty for the core group.
-        version: of the group.
-        kind: as objects name it.
-
-    Raises:
-        LookupError: no such kind is served.
+    and other types that belong to no group are found in every group. Raises LookupError if no such kind is served.
     """
     found = _schema_of(group, version, kind, _served(group, kind))
     if found is None:
@@ -164,11 +156,8 @@ _REFERENCE: Final = "#/$defs/"
 def schema_of_model(kind: Kind[Any], prefix: str) -> Schema:
     """Return the structure of a kind whose model is all that describes it.
 
-    The status of a kind that only the services write is the record that it is made from, and may have more.
-
-    Args:
-        kind: the kind.
-        prefix: of the names of its definitions: `io.moorage.v1alpha1`.
+    The status of a kind that only the services write is the record that it is made from, and may have more. `prefix` is
+    that of the names of its definitions: `io.moorage.v1alpha1`.
     """
     model = kind.model
     fields = dict(_structure(model, prefix).fields)

@@ -40,9 +40,7 @@ class Definitions:
     def use(self, schema: Schema, description: str = "") -> Json:
         """Return the schema of a value: a reference to its definition, or written out if it has no name.
 
-        Args:
-            schema: of the value.
-            description: of the field that has the value. Empty to show that of the schema.
+        `description` is that of the field that has the value. Empty to show that of the schema.
         """
         said = {"description": description} if description else {}
         if not schema.name:

@@ -49,13 +49,7 @@ def decode(
 ) -> Decoded:
     """Return the document in the body of a request.
 
-    Args:
-        group: the API group of the kind that is expected. Empty for the core group.
-        version: of the group.
-        kind: the kind.
-        body: the text.
-        is_yaml: whether it is YAML.
-        subresource: as in `decode_document`.
+    `group`, `version` and `kind` are those that are expected; `subresource` is as in `decode_document`.
 
     Raises:
         DecodeError: the text has no document, or one that is not of the kind.
@@ -96,13 +90,8 @@ def decode_document(
 ) -> Decoded:
     """Return a document of a kind that has been parsed, such as the result of a patch.
 
-    Args:
-        group: the API group of the kind that is expected. Empty for the core group.
-        version: of the group.
-        kind: the kind.
-        document: the document.
-        subresource: what is written: `status`, or empty for the object. The rest of a custom resource is not validated,
-            because it is not written.
+    `subresource` is `status`, or empty for the object. The rest of a custom resource is not validated, because it is
+    not written.
 
     Raises:
         DecodeError: it is not of the kind.
@@ -173,11 +162,7 @@ def _in_order(value: Any) -> Any:
 
 
 class Pruned:
-    """Removes what a definition does not have.
-
-    Args:
-        keeps: unknown fields are found, and kept.
-    """
+    """Removes what a definition does not have. If it `keeps` them, unknown fields are found, and kept."""
 
     def __init__(self, *, keeps: bool) -> None:
         self._keeps = keeps

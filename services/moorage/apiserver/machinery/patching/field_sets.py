@@ -160,11 +160,7 @@ def ordered(fields: FieldSet) -> FieldSet:
 
 
 def read(fields: Any) -> FieldSet:
-    """Return the set in a `fieldsV1` that a client has written.
-
-    Raises:
-        ValueError: if it is none.
-    """
+    """Return the set in a `fieldsV1` that a client has written. Raises ValueError if it is none."""
     if not isinstance(fields, dict):
         raise ValueError("fieldsV1: must be an object")  # noqa: TRY004 - what a client sends has a wrong value
     result: FieldSet = {}

@@ -76,12 +76,7 @@ def reset_fields(
 ) -> tuple[tuple[str, ...], ...]:
     """Return the fields that a request cannot set, so that it never owns them.
 
-    Args:
-        group: the group of the kind. Empty for the core group.
-        kind: the kind.
-        subresource: `status`, another one, or empty for the object itself.
-        has_status: whether the kind has the subresource `status`.
-        is_custom: whether it is a custom resource, whose metadata `status` cannot set either.
+    `subresource` is empty for the object itself. `status` of a custom resource cannot set its metadata either.
     """
     if not has_status:
         return ()

@@ -277,11 +277,7 @@ class FieldRule:
 
 
 def rule_of_object(schema: Schema | None, name: str) -> FieldRule:
-    """Return how a field with an object is merged.
-
-    Raises:
-        PatchError: 400 if the schema does not have the field.
-    """
+    """Return how a field with an object is merged. Raises PatchError: 400 if the schema does not have the field."""
     found = _field(schema, name)
     strategies = found.patch_strategies
     others = sorted(strategies - {"retainKeys"})
@@ -336,11 +332,7 @@ def check_elements(*lists: Sequence[Any]) -> type:
 
 
 def key_of(element: Any, merge_key: str) -> Any:
-    """Return the value that identifies an element.
-
-    Raises:
-        PatchError: 400 if it is no object, or has no such field.
-    """
+    """Return the value that identifies an element. Raises PatchError: 400 if it is no object, or has no such field."""
     if not isinstance(element, Mapping):
         raise bad_patch(f"expected a map[string]interface {{}}, but received a {type_name(element)}")
     if merge_key not in element:

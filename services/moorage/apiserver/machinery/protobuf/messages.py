@@ -48,11 +48,7 @@ Document = dict[str, Any]
 def decode_object(body: bytes, group: str = "", version: str = "", kind: str = "") -> Document:
     """Return the object in an envelope, with its `apiVersion` and `kind`. Fields that are null are left out.
 
-    Args:
-        body: the envelope.
-        group: the API group of an object whose envelope does not name its type. Empty for the core group.
-        version: of the group.
-        kind: of such an object.
+    The group, version and kind are those of an object whose envelope does not name its type.
 
     Raises:
         DecodeError: the bytes are no such envelope, or name a kind that has no protobuf.
@@ -65,9 +61,6 @@ def decode_object(body: bytes, group: str = "", version: str = "", kind: str = "
 
 def encode_object(document: Mapping[str, Any]) -> bytes:
     """Return an object in its envelope. Fields that its kind does not have are left out.
-
-    Args:
-        document: an object or a list, with `apiVersion` and `kind`.
 
     Raises:
         NotEncodableError: its kind has no protobuf, or a value is not of the type of its field.
@@ -85,10 +78,8 @@ def encode_object(document: Mapping[str, Any]) -> bytes:
 def encode_list(empty: Mapping[str, Any], items: Iterable[Mapping[str, Any] | None], piece: int) -> Iterator[bytes]:
     """Yield a list in its envelope. Its bytes come last, because the envelope begins with their number.
 
-    Args:
-        empty: the list without its items, with `apiVersion` and `kind`.
-        items: its objects. None stands for one that is not in the list, and cost time.
-        piece: the number of objects after which empty bytes are yielded, so that others get the processor.
+    None among `items` stands for one that is not in the list, and cost time. After each `piece` of them, empty bytes
+    are yielded, so that others get the processor.
 
     Raises:
         NotEncodableError: the kind has no protobuf, or a value is not of the type of its field.
@@ -119,9 +110,7 @@ def _enveloped(api_version: str, kind: str, raw: bytes) -> Iterator[bytes]:
 def encode_event(kind: str, encoded: bytes) -> bytes:
     """Return the frame of an event of a watch: its length in four bytes, then the event.
 
-    Args:
-        kind: `ADDED`, `MODIFIED`, `DELETED`, `BOOKMARK` or `ERROR`.
-        encoded: the object in its envelope (`encode_object`).
+    The object is in its envelope (`encode_object`).
     """
     raw = wire.field(1, BYTES, encoded)
     event = wire.field(1, BYTES, kind.encode()) + wire.field(2, BYTES, raw)

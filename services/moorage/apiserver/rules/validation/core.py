@@ -74,26 +74,16 @@ def validate_metadata(
     *,
     namespaced: bool,
     dns_label: bool = False,
-    path: str = "metadata",
 ) -> list[FieldError]:
-    """Validate name, namespace and labels of an object.
-
-    Args:
-        name: of the object.
-        namespace: of the object; empty if it has none.
-        labels: of the object.
-        namespaced: whether its kind is namespaced.
-        dns_label: whether the names of its kind are DNS labels. Otherwise, they are DNS subdomains.
-        path: of the metadata.
-    """
-    errors = validate_name(name, f"{path}.name", dns_label=dns_label)
+    """Validate name, namespace and labels of an object. Names are DNS labels, or else DNS subdomains."""
+    errors = validate_name(name, "metadata.name", dns_label=dns_label)
     if namespaced and not namespace:
-        errors.append(required(f"{path}.namespace"))
+        errors.append(required("metadata.namespace"))
     elif namespaced:
-        errors.extend(validate_name(namespace, f"{path}.namespace", dns_label=True))
+        errors.extend(validate_name(namespace, "metadata.namespace", dns_label=True))
     elif namespace:
-        errors.append(forbidden(f"{path}.namespace", "not allowed on this type"))
-    errors.extend(validate_labels(labels, f"{path}.labels"))
+        errors.append(forbidden("metadata.namespace", "not allowed on this type"))
+    errors.extend(validate_labels(labels, "metadata.labels"))
     return errors
 
 
@@ -103,24 +93,16 @@ def _check_key(key: CheckedField, *, strict: bool) -> None:
 
 
 def validate_taints(
-    taints: Sequence[Taint],
-    path: str = "spec.taints",
-    dialect: EffectRules = KUBERNETES,
-    *,
-    strict: bool = True,
+    taints: Sequence[Taint], path: str = "spec.taints", dialect: EffectRules = KUBERNETES
 ) -> list[FieldError]:
     """Validate a target's taints: keys, values, effects of the dialect, and no (key, effect) twice.
 
-    Args:
-        taints: the taints in their order.
-        path: the path of the list in the document.
-        dialect: defines the allowed effects.
-        strict: whether a key may have at most 253 bytes in all, as documented. Upstream's code allows more.
+    A key has at most 253 bytes in all, as documented. Upstream's code allows more.
     """
     field = CheckedField([taint.model_dump(by_alias=True) for taint in taints], path)
     seen: set[tuple[str, str]] = set()
     for taint, at in zip(taints, field.each(), strict=True):
-        _check_key(at["key"], strict=strict)
+        _check_key(at["key"], strict=True)
         if rules := names.check_label_value(taint.value):
             at["value"].invalid(";".join(rules))
         at["effect"].check_one_of(dialect.effects)
@@ -239,9 +221,7 @@ def without_domain(finalizers: Iterable[str]) -> Iterator[tuple[int, str]]:
 def validate_domains(finalizers: Sequence[str], present: Collection[str]) -> list[FieldError]:
     """Validate that new finalizers have a domain. An API server requires it only of its built-in kinds.
 
-    Args:
-        finalizers: those that the object is to have.
-        present: those that it has. An older release may have accepted them.
+    An older release may have accepted those that are `present`.
     """
     rule = "name is neither a standard finalizer name nor is it fully qualified"
     known = frozenset(present)

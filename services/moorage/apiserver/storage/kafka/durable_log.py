@@ -6,17 +6,18 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
+from typing_extensions import override
 
 from moorage.apiserver.machinery.api_errors import unavailable
 from moorage.apiserver.metrics import Metrics
-from moorage.apiserver.storage.durable_log import Write, check_sizes
+from moorage.apiserver.storage.durable_log import Log, Write, check_sizes
 from moorage.apiserver.storage.kafka.leadership import Leadership
-from moorage.apiserver.storage.kafka.term import Beginning, Deposed, Term, TermEnded, stop
+from moorage.apiserver.storage.kafka.term import Beginning, Deposed, Term, TermEnded, send, stop
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes
 from moorage.runtime.kafka.clients import clients
@@ -25,9 +26,7 @@ from moorage.runtime.kafka.tables.table_age import TableAge
 from moorage.runtime.process.clock import Clock
 from moorage.runtime.process.failures import StartAfresh, TablesTooOld
 from moorage.runtime.settings.process_settings import Settings
-from moorage_schemas.envelope import to_headers
 from moorage_schemas.shown import GatewayLeader
-from moorage_schemas.topics import partition_of
 
 _log = structlog.get_logger(__name__)
 
@@ -37,7 +36,7 @@ _REPORT_TIMEOUT: Final = 15.0
 _RETRY: Final = 1.0  # seconds between a term that has failed and the next one
 
 
-class KafkaLog:
+class KafkaLog(Log):
     """The log of a fleet."""
 
     def __init__(self, settings: Settings, store: Store, clock: Clock, metrics: Metrics, *, address: str) -> None:
@@ -69,8 +68,8 @@ class KafkaLog:
         return self._term.began if self._term is not None else 0
 
     @property
+    @override
     def obstacle(self) -> str:
-        """Why this gateway can write nothing now. Empty if writes are possible."""
         return self._why if self._term is None else self._term.obstacle
 
     @property
@@ -79,11 +78,7 @@ class KafkaLog:
         return self._failed and not self.leads_since
 
     async def start(self, partitions: int) -> None:
-        """Connect the writer of condition reports.
-
-        Raises:
-            KafkaError: Kafka does not answer.
-        """
+        """Connect the writer of condition reports. Raises KafkaError if Kafka does not answer."""
         self._partitions = partitions
         await self._reports_producer()
 
@@ -141,32 +136,21 @@ class KafkaLog:
         self._why = "the gateway is stopping"
         await stop(self._reports)
 
+    @override
     async def commit(self, writes: Sequence[Write]) -> int:
-        """Write records of the gateway's own topics, all or none. Return when they are durable.
-
-        Raises:
-            StatusError: 503 if nothing was written, 504 if the outcome is unknown, 413 if a record is too large.
-        """
         if self._term is None:
             raise unavailable(self.obstacle)
         return await self._term.commit(writes)
 
+    @override
     async def report(self, writes: Sequence[Write]) -> list[int]:
-        """Write condition reports. Returns when all of them are durable.
-
-        Returns:
-            The offset of each in its partition.
-
-        Raises:
-            StatusError: 503 if not all could be written. Some may have been.
-        """
         check_sizes(writes)
         if not self._partitions:
             raise unavailable(self.obstacle)
         try:
             async with asyncio.timeout(_REPORT_TIMEOUT):
                 producer = await self._reports_producer()
-                sent = [await self._send(producer, write) for write in writes]
+                sent = [await send(producer, write, self._settings, self._partitions) for write in writes]
                 return [record.offset for record in await asyncio.gather(*sent)]
         except (KafkaError, TimeoutError) as error:
             # This producer may be unusable (Kafka may have forgotten its sequence). The next report gets a new one.
@@ -192,15 +176,6 @@ class KafkaLog:
                     raise
                 self._reports = producer
             return self._reports
-
-    async def _send(self, producer: AIOKafkaProducer, write: Write) -> Any:
-        return await producer.send(
-            write.topic.name(self._settings.topic_prefix),
-            key=write.key.encode(),
-            value=write.value,
-            partition=partition_of(write.partition_key, self._partitions),
-            headers=to_headers(write.meta),
-        )
 
 
 async def _run(term: Term, leadership: Leadership, during: Beginning) -> None:

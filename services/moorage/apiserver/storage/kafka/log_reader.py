@@ -87,11 +87,7 @@ class LogReader:
         return self._consumer
 
     async def start(self) -> None:
-        """Connect, and go to the beginning of every partition.
-
-        Raises:
-            KafkaError: Kafka does not answer.
-        """
+        """Connect, and go to the beginning of every partition. Raises KafkaError if Kafka does not answer."""
         self._consumer = consumer = clients.table_consumer(self._settings, client_id=self._name)
         await consumer.start()
         consumer.assign(self.tps)
@@ -114,11 +110,7 @@ class LogReader:
             tasks.create_task(self._mind())
 
     async def _mind(self) -> None:
-        """Check regularly that all records in Kafka are being read. A consumer can stop without an error.
-
-        Raises:
-            StartAfresh: a partition has made no progress for as long as the watchdog allows services.
-        """
+        """Check regularly that all records in Kafka are being read. A consumer can stop without an error."""
         limit = self._settings.watchdog_timeout
         offsets = Offsets(self._settings, name=f"{self._name}-ends")
         stood = 0.0
@@ -136,8 +128,7 @@ class LogReader:
     async def look(self, offsets: Offsets) -> None:
         """Find the partitions that have made no progress since the last check although Kafka has more records.
 
-        Args:
-            offsets: requests the ends from Kafka, over connections that reads cannot block.
+        `offsets` requests the ends over connections that reads cannot block.
         """
         try:
             async with asyncio.timeout(_ASKING):
@@ -172,8 +163,7 @@ class LogReader:
     async def reach(self, ends: Mapping[TopicPartition, int]) -> None:
         """Return when all records before given offsets have been taken.
 
-        Args:
-            ends: the offsets, of some of its partitions. A transaction that is open before one of them delays this.
+        A transaction that is open before one of them delays this.
         """
         goal = _Goal(dict(ends), 0, asyncio.get_running_loop().create_future())
         goal.total = await self._left(goal)

@@ -134,8 +134,7 @@ class Term:
     async def run(self, during: Beginning) -> None:
         """Lead until cancelled, or until the term ends.
 
-        Args:
-            during: entered when writes are possible, and left at the end.
+        `during` is entered when writes are possible, and left at the end.
 
         Raises:
             TermEnded: the term has ended.
@@ -183,11 +182,7 @@ class Term:
             _log.warning("gateway.deposed")
 
     async def commit(self, writes: Sequence[Write]) -> int:
-        """Write records of the gateway's own topics, all or none. Return when they are durable.
-
-        Raises:
-            StatusError: 503 if nothing was written, 504 if the outcome is unknown, 413 if a record is too large.
-        """
+        """Write records as `Log.commit` does."""
         check_sizes(writes)
         if self.obstacle:
             raise unavailable(self.obstacle)
@@ -228,11 +223,7 @@ class Term:
         return Meta(id=identity, source=SOURCE, type=OBJECTS.event_type, time=self._clock.now(), subject=key)
 
     async def _write_on(self) -> None:
-        """Write what is requested, and what follows from records of other topics, until the term ends.
-
-        Raises:
-            TermEnded: the term has ended.
-        """
+        """Write what is requested, and what follows from records of other topics, until the term ends."""
         complete = self._store.complete
         while True:
             await self._work.wait()
@@ -247,12 +238,7 @@ class Term:
                 complete = True
 
     def _check(self) -> None:
-        """Check that writes may go on.
-
-        Raises:
-            Deposed: another gateway leads.
-            TablesTooOld: the tables that writes are checked against may lack deletions.
-        """
+        """Check that writes may go on."""
         if self._deposed.is_set():
             raise Deposed(_FENCED)
         if self._age.is_expired:
@@ -268,11 +254,7 @@ class Term:
         return batch
 
     async def _write(self, batch: Sequence[_Pending]) -> None:
-        """Write what a batch requests in one transaction, with the objects that it changes and others that are due.
-
-        Raises:
-            TermEnded: the transaction has failed.
-        """
+        """Write what a batch requests in one transaction, with the objects that it changes and others that are due."""
         producer = self._producer
         if producer is None:
             raise TermEnded("the writer is not open")
@@ -370,7 +352,7 @@ class Term:
             )
             await producer.abort_transaction()
             return {}
-        sent = [await self._send(producer, write) for write in writes]
+        sent = [await send(producer, write, self._settings, self._partitions) for write in writes]
         for change in changes:
             key = change.object_id.key
             sent.append(
@@ -403,14 +385,16 @@ class Term:
         await self._store.reached(ends.get(self._objects, 0))
         await self._sources.passed(ends)
 
-    async def _send(self, producer: AIOKafkaProducer, write: Write) -> Any:
-        return await producer.send(
-            write.topic.name(self._settings.topic_prefix),
-            key=write.key.encode(),
-            value=write.value,
-            partition=partition_of(write.partition_key, self._partitions),
-            headers=to_headers(write.meta),
-        )
+
+async def send(producer: AIOKafkaProducer, write: Write, settings: Settings, partitions: int) -> Any:
+    """Send a record. Returns a future of its place in Kafka."""
+    return await producer.send(
+        write.topic.name(settings.topic_prefix),
+        key=write.key.encode(),
+        value=write.value,
+        partition=partition_of(write.partition_key, partitions),
+        headers=to_headers(write.meta),
+    )
 
 
 def _refuse(batch: Sequence[_Pending], why: StatusError) -> None:
@@ -440,13 +424,8 @@ async def end_open_transactions(
 ) -> None:
     """Abort what earlier producers of the same transactional id have left open.
 
-    A transaction of another id that is open at this moment is not touched.
-
-    Args:
-        settings: Kafka's addresses.
-        producer: the leader's. It has started, so all transactions of its id have ended, and it is in none.
-        partitions: those that the leader writes.
-        metrics: what is found is counted here.
+    A transaction of another id that is open at this moment is not touched. The producer is the leader's. It has
+    started, so all transactions of its id have ended, and it is in none.
 
     Raises:
         KafkaError: Kafka does not answer, or refuses.
