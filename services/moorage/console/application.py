@@ -63,11 +63,11 @@ _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _FORM_LIMIT: Final = 64 * 1024
 _FORM: Final = "application/x-www-form-urlencoded"
 _FIELDS: Final = 1_000
-_TOLD: Final = "moorage-console-told"
+_NOTICE: Final = "moorage-console-notice"
 """The cookie that takes what an action has done to the next page."""
 
-_TOLD_SECONDS: Final = 30
-_TOLD_LIMIT: Final = 2_000
+_NOTICE_SECONDS: Final = 30
+_NOTICE_LIMIT: Final = 2_000
 _SEE_OTHER: Final = 303
 _NOT_FOUND: Final = 404
 _READING: Final = ["GET", "HEAD"]
@@ -166,11 +166,11 @@ class Console:
             view = await self._opened(request, session, in_clusters=action.in_clusters)
             done = await action.handler(view, form)
             response = RedirectResponse(path_of(view.cluster) + own_address(done.back), _SEE_OTHER)
-            told = base64.urlsafe_b64encode(done.message[:_TOLD_LIMIT].encode()).decode()
+            notice = base64.urlsafe_b64encode(done.message[:_NOTICE_LIMIT].encode()).decode()
             response.set_cookie(
-                _TOLD,
-                told,
-                max_age=_TOLD_SECONDS,
+                _NOTICE,
+                notice,
+                max_age=_NOTICE_SECONDS,
                 secure=request.url.scheme == "https",
                 httponly=True,
                 samesite="strict",
@@ -244,11 +244,11 @@ class Console:
         return found
 
     def _shown(self, view: PageView, content: Content) -> Response:
-        told = _told(view.request)
-        html = self._pages.page(view, content, notice=told, behind=self._host.behind())
+        notice = _notice(view.request)
+        html = self._pages.page(view, content, notice=notice, behind=self._host.behind())
         response = HTMLResponse(html, content.code)
-        if told:
-            response.delete_cookie(_TOLD)
+        if notice:
+            response.delete_cookie(_NOTICE)
         return response
 
     async def _unknown(self, request: Request) -> Response:
@@ -455,9 +455,9 @@ def _without_credentials(request: Request) -> list[tuple[bytes, bytes]]:
     ]
 
 
-def _told(request: Request) -> str:
+def _notice(request: Request) -> str:
     with contextlib.suppress(ValueError):
-        return base64.urlsafe_b64decode(request.cookies.get(_TOLD, "").encode()).decode()
+        return base64.urlsafe_b64decode(request.cookies.get(_NOTICE, "").encode()).decode()
     return ""
 
 

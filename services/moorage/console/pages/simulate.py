@@ -170,7 +170,7 @@ async def ask(view: PageView) -> Content:
         "effects": [(str(effect), str(effect)) for effect in DIALECTS[kind].effects],
         "spans": [(word, human(seconds)) for word, seconds in _SPANS.items()],
         "span": span,
-        "told": None,
+        "outcome": None,
         "refused": "",
         "plan": None,
     }
@@ -190,14 +190,14 @@ async def _answered(view: PageView, plan: TargetPlan, seconds: int) -> dict[str,
     answer.check()
     return {
         "plan": plan,
-        "told": _told(answer.document),
+        "outcome": _effects(answer.document),
         "missing_right": await changes.missing_right(view.rights, plan.writes),
         "fields": [(name, view.query[name]) for name in _FIELDS if view.query.get(name)],
         "is_outage": plan.what in OUTAGES,
     }
 
 
-def _told(found: Mapping[str, Any]) -> dict[str, Any]:
+def _effects(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of a simulation as the templates read it."""
     taken, until = _time(found["taken"]), _time(found["until"])
     leaving = [_departure(one, taken, until) for one in found["leaving"]]

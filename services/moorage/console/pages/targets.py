@@ -190,21 +190,27 @@ async def why(view: PageView) -> Content:
         PageError: 404 if the target does not exist, 403 if the user may not get it or have it explained.
     """
     kind, name, _ = await _named(view)
-    told, missing = await shared.explained(view, {"kind": kind, "name": name})
-    if told is not None and "target" not in told:
-        told, missing = None, "the query worker is of an earlier version, which cannot explain targets"
+    explanation, missing = await shared.explained(view, {"kind": kind, "name": name})
+    if explanation is not None and "target" not in explanation:
+        explanation, missing = None, "the query worker is of an earlier version, which cannot explain targets"
     return Content(
         "targets/why.html",
-        context={"kind": kind, "name": name, "told": told, "missing": missing, "causes_of": _causes(told)},
+        context={
+            "kind": kind,
+            "name": name,
+            "explanation": explanation,
+            "missing": missing,
+            "causes_of": _causes(explanation),
+        },
     )
 
 
-def _causes(told: dict[str, Any] | None) -> dict[str, int]:
+def _causes(explanation: dict[str, Any] | None) -> dict[str, int]:
     """Return the number of the chain that shows how an event came about, by the event's id.
 
     The best chain is the one that ends with the event. In others it is in the middle.
     """
-    chains = list(enumerate((told or {}).get("chains") or (), 1))
+    chains = list(enumerate((explanation or {}).get("chains") or (), 1))
     ends = {chain["steps"][-1].get("id", ""): number for number, chain in reversed(chains)}
     inside = {step.get("id", ""): number for number, chain in reversed(chains) for step in chain["steps"]}
     return {**inside, **ends}

@@ -156,24 +156,24 @@ async def _about(view: PageView, kind: str, namespace: str, own: str) -> list[di
 async def why(view: PageView) -> Content:
     """`/console/workloads/{kind}/{namespace}/{name}/why`: the query worker's explanation: scores, filters, causes."""
     kind, namespace, name = await _named(view)
-    told, missing = await shared.explained(view, {"kind": kind, "namespace": namespace, "name": name})
+    explanation, missing = await shared.explained(view, {"kind": kind, "namespace": namespace, "name": name})
     return Content(
         "workloads/why.html",
         context={
             "kind": kind,
             "namespace": namespace,
             "name": name,
-            "told": told,
+            "explanation": explanation,
             "missing": missing,
-            "weights": _weights(told),
-            "short": str((told or {}).get("targetKind", "Node")).removeprefix("Managed"),
+            "weights": _weights(explanation),
+            "short": str((explanation or {}).get("targetKind", "Node")).removeprefix("Managed"),
         },
     )
 
 
-def _weights(told: dict[str, Any] | None) -> dict[str, int]:
+def _weights(explanation: dict[str, Any] | None) -> dict[str, int]:
     """Return the prioritizers of an explanation with their weights."""
-    parts = [part for target in (told or {}).get("targets") or () for part in target["scores"]]
+    parts = [part for target in (explanation or {}).get("targets") or () for part in target["scores"]]
     return {part["prioritizer"]: part["weight"] for part in parts}
 
 

@@ -3,25 +3,25 @@
 
 (() => {
   const live = document.getElementById("live");
-  const told = document.getElementById("connection");
-  if (!live || !told) return;
+  const shown = document.getElementById("connection");
+  if (!live || !shown) return;
 
   // Screen readers announce each change, so short interruptions are not shown.
   let timer = 0;
-  const tell = (text, state, wait) => {
+  const show = (text, state, wait) => {
     clearTimeout(timer);
     timer = setTimeout(() => {
-      if (told.dataset.state === state) return;
-      told.dataset.state = state;
-      told.textContent = text;
+      if (shown.dataset.state === state) return;
+      shown.dataset.state = state;
+      shown.textContent = text;
     }, wait);
   };
 
-  live.addEventListener("htmx:sse:after:connection", () => tell("Live", "live", 0));
-  live.addEventListener("htmx:sse:after:message", () => tell("Live", "live", 0));
+  live.addEventListener("htmx:sse:after:connection", () => show("Live", "live", 0));
+  live.addEventListener("htmx:sse:after:message", () => show("Live", "live", 0));
   live.addEventListener("htmx:sse:error", (event) => {
     if (event.detail && event.detail.status === 401) location.reload();
-    tell("Not connected. Trying again …", "lost", 2000);
+    show("Not connected. Trying again …", "lost", 2000);
   });
   live.addEventListener("reload", () => location.reload());
 })();
