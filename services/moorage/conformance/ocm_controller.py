@@ -52,9 +52,6 @@ class RequestedPlacement(Generic[_OutcomeT]):
     """The placement of a request, and its scheduler.
 
     Attributes:
-        namespace: the placement's namespace.
-        name: the placement's name.
-        spec: the placement's spec.
         clusters: all clusters of the request by name.
         schedule: schedules the placement among the clusters of these names.
         show: returns the parts of the answer that describe a schedule.

@@ -47,7 +47,6 @@ class RequestFields:
     """The fields of one JSON object in a request.
 
     Attributes:
-        values: the fields by name.
         path: the path of the object. Empty for the request itself.
         upstream: whether to parse as upstream does.
     """

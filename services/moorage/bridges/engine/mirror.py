@@ -44,7 +44,6 @@ class MirroredObjects:
     """Which objects are mirrored, by the records of this process: its requests, and the content of the topics.
 
     Args:
-        source: of the bridge.
         tables: the content of the topics, with the mirrored objects.
         present: returns an object as it is to be mirrored. None if it is not in the cluster.
     """
@@ -117,9 +116,7 @@ class MirrorSender(BatchSender):
     """A sender of the objects that differ from those sent last, and of deletions.
 
     Args:
-        source: of the bridge.
         cluster: the name of the cluster. Empty for the home fleet.
-        gateway: takes the objects.
         objects: the objects, and what is mirrored of them.
         sent: called with the keys of objects that `resources` has now.
         is_urgent: returns whether an object goes before others.

@@ -118,9 +118,7 @@ class SilenceWatch:
     """A watch over the renewals of Leases, until it is cancelled.
 
     Attributes:
-        client: of the cluster.
         leases: what was seen of them.
-        resource: where they are.
         linked: returns whether everything that happens in the cluster is seen.
         renewed: takes a Lease that was read.
         changed: called with a target that has fallen silent.

@@ -33,8 +33,6 @@ class TaintActs(ABC, Generic[Target]):
     """The writer of the taints that the topics determine to targets.
 
     Attributes:
-        client: of the cluster.
-        tables: the content of the topics.
         target: returns a target as it was last seen. None if it does not exist.
         seen: takes a target as the cluster has answered, which is faster than the watch.
         is_settled: returns whether the topics contain what was seen of a target.

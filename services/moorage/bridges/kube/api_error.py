@@ -19,7 +19,6 @@ class ApiError(Exception):
     """A refused request.
 
     Attributes:
-        status: the HTTP status.
         reason: the `reason` of the `Status`, such as `AlreadyExists`. Empty if there is none.
         message: the text of the server.
         retry_after: seconds after which the server accepts the request again. None if it names none.

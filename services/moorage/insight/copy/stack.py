@@ -137,8 +137,6 @@ class MemoryStack:
     """Services that are connected through topics in memory.
 
     Args:
-        services: the services.
-        partitions: the number of partitions of each topic.
         start: the time at the start.
         report_max_bytes: the largest record that is accepted from third parties.
         through_codec: whether every event becomes bytes and is decoded again, as on Kafka. Otherwise services pass on

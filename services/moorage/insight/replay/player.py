@@ -297,8 +297,7 @@ class Player:
     def _until_halt(owner: _Owner, answer: Any) -> BatchDecision | None:
         """Run an engine's steps to their end, or to the next point where other tasks had their turn.
 
-        Returns:
-            The decision, when the steps end with one.
+        Return the decision, when the steps end with one.
         """
         steps, script, owner.request = owner.steps, owner.script, None
         decision: BatchDecision | None = None

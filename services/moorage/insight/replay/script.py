@@ -52,9 +52,7 @@ class Script(NoBook):
     """The part of the recorded run that one engine found, token by token.
 
     Args:
-        recording: the records.
         topics: the topics of the run, by number.
-        partition: the engine's partition.
     """
 
     def __init__(self, recording: Recording, topics: Sequence[Topic], partition: int) -> None:

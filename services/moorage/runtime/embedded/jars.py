@@ -272,12 +272,7 @@ def _no_jars(error: BaseException) -> EmbeddedKafkaError:
 
 
 def _resolve(repository: Path, progress: JarProgress, stop: threading.Event) -> list[Path]:
-    """Find the jars that Kafka needs, fetch them, and return their paths.
-
-    Raises:
-        RuntimeError: A jar does not exist, or is damaged.
-        requests.RequestException: The repository cannot be reached.
-    """
+    """Find the jars that Kafka needs, fetch them, and return their paths."""
     # jgo logs warnings about things that are checked here. It is imported late, because the import takes a while.
     from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415 - only the first start needs it
     from jgo.parse import Coordinate  # noqa: PLC0415 - as above

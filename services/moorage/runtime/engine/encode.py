@@ -51,11 +51,6 @@ class Encoder:
 
     The headers are those of `envelope.to_headers(service.child_meta(...))`. They are built in one step, because this
     code runs for every record that is written. A test checks that both ways agree.
-
-    Args:
-        service: the service.
-        prefix: the topics' prefix.
-        partitions: the number of partitions of each topic.
     """
 
     def __init__(self, service: Service[Any], *, prefix: str, partitions: int) -> None:

@@ -226,9 +226,7 @@ class Journal:
 
     Args:
         run: the journal's name, different from every other.
-        service: the service.
         settings: the settings that it decides with.
-        partitions: the number of partitions of each topic.
     """
 
     def __init__(self, run: str, service: Service[Any], settings: Settings, *, partitions: int) -> None:
@@ -326,9 +324,7 @@ class TaskBook:
     """Notes the steps of one engine in a journal.
 
     Args:
-        journal: the journal.
         number: the engine's number in it.
-        partition: the engine's partition.
         topics: the number of each topic, by short name.
     """
 
@@ -542,9 +538,7 @@ class Journals:
 
     Args:
         name: the name of the process, different from every other.
-        service: the service.
         settings: the settings that it decides with.
-        partitions: the number of partitions of each topic.
     """
 
     def __init__(self, name: str, service: Service[Any], settings: Settings, *, partitions: int) -> None:

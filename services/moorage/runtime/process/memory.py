@@ -56,7 +56,6 @@ class Freezing:
 
     Args:
         members: the members of the process.
-        freeze: does it.
     """
 
     def __init__(self, members: Sequence[Member], *, freeze: Callable[[], int] = freeze) -> None:

@@ -105,7 +105,6 @@ class Configuration:
     service.
 
     Args:
-        settings: the process's own settings.
         service: the name of the service, for the log.
     """
 
@@ -156,7 +155,6 @@ class Derived(Generic[T]):
 
     Args:
         configuration: the settings to decide by.
-        make: makes the value.
     """
 
     def __init__(self, configuration: Configuration, make: Callable[[Settings], T]) -> None:

@@ -105,12 +105,7 @@ def _reader(
     """Return the function that reads a value. It returns None when the value is left to the model.
 
     Its code is written out for the fields, because a loop over them takes a sixth of the time of reading a binding.
-
-    Args:
-        row: the type of the rows.
-        shared: the values of the shared fields.
-        times: the names of the fields that are times.
-        make: creates the result from a mapping of all fields. Without it, the row is returned.
+    Without `make`, which creates the result from a mapping of all fields, it returns the row.
     """
     lines = ["row = decode(value)" if make is None else "row = asdict(decode(value))"]
     for name, values in shared.items():
@@ -161,7 +156,6 @@ class _Shared(_Bounded[bytes]):
     """The values of one field, by their text. An absent field has no text.
 
     Args:
-        field: the field.
         extra: the treatment of unknown fields in a value.
     """
 

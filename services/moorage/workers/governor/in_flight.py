@@ -52,7 +52,6 @@ class InFlight:
     Args:
         counters: the counters that they count for.
         slots: every slot, by the eviction's key.
-        requests: the present requests.
     """
 
     def __init__(

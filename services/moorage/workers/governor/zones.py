@@ -21,9 +21,6 @@ class ZoneBook:
     """All nodes and zones, in the one partition that has them.
 
     Whether every zone is fully disrupted is a question about one cluster, so each has a book of its own.
-
-    Args:
-        settings: the rates and thresholds.
     """
 
     def __init__(self, settings: Settings) -> None:

@@ -36,8 +36,6 @@ class Ranking:
     It is valid while no node changes (`Fleet.version`) and the same nodes pass.
 
     Args:
-        fleet: the nodes.
-        prioritizers: all prioritizers.
         shape: the shape of the pods.
         passed: the nodes that passed every filter.
     """

@@ -37,7 +37,6 @@ class Status:
     """How scheduling ended. Codes, plugins and messages are upstream's, because programs read them.
 
     Attributes:
-        code: the outcome.
         plugin: the filter or prioritizer that caused it. Empty if none did.
         message: the outcome in words. Empty on success.
     """

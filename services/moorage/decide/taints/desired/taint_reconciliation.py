@@ -46,7 +46,6 @@ class TaintList:
     """The set of taints while it is being computed. Only taints that change are built anew.
 
     Attributes:
-        document: the target as declared.
         wishes: the latest taint edits, for the reasons of taints.
         desired: the taints that the target's state requires.
         taints: the set, in its order.

@@ -111,10 +111,6 @@ async def _set_back(
     """Commit the offsets at which an open transaction began, where later ones are committed.
 
     Earlier transactions have decided on everything below these offsets.
-
-    Raises:
-        TimeoutError: no answer within twice the transaction's timeout.
-        KafkaError: Kafka does not answer, or refuses.
     """
     begun = await _began(context, hanging)
     # Records of earlier versions do not state where their batch began. Then the positions of other state are used.
@@ -136,11 +132,7 @@ async def _set_back(
 
 
 async def _began(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> list[dict[str, int]]:
-    """Return where the service's own batches in open transactions began: the next offset of each source.
-
-    Raises:
-        KafkaError: Kafka does not answer.
-    """
+    """Return where the service's own batches in open transactions began: the next offset of each source."""
     found: list[dict[str, int]] = []
     own = source_name(context.service.name)
     begins = await context.offsets.stable(hanging)
@@ -157,11 +149,7 @@ async def _began(context: WorkerContext[Any], hanging: Iterable[TopicPartition])
 async def _reading(
     context: WorkerContext[Any], positions: Mapping[TopicPartition, int]
 ) -> AsyncIterator[AIOKafkaConsumer]:
-    """Yield a consumer at these positions that also reads records that are not committed.
-
-    Raises:
-        KafkaError: Kafka does not answer.
-    """
+    """Yield a consumer at these positions that also reads records that are not committed."""
     consumer = clients.table_consumer(context.settings, client_id=f"{context.client_id}-hanging", committed_only=False)
     try:
         await consumer.start()
@@ -220,11 +208,7 @@ async def markers_lost_since(context: WorkerContext[Any], partition: int) -> lis
 
 
 async def _writers(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-    """Return the CloudEvents source of the first open record of each partition, if the record has one.
-
-    Raises:
-        KafkaError: Kafka does not answer.
-    """
+    """Return the CloudEvents source of the first open record of each partition, if the record has one."""
     stable = await context.offsets.stable(hanging)
     ends = await context.offsets.end(stable)
     found: dict[TopicPartition, str] = {}

@@ -42,8 +42,6 @@ class FreshReads:
 
     Args:
         context: the context of the worker's session.
-        partition: the task's partition.
-        engine: decides on the partition.
         feed: the fetched records of its sources.
         arrived: set when records arrive.
         is_parking: returns whether the partition is being taken away.

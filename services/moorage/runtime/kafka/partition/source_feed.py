@@ -23,8 +23,6 @@ class SourceFeed:
 
     Args:
         context: the context of the worker's session.
-        partition: the task's partition.
-        engine: decides on the records.
     """
 
     def __init__(self, context: WorkerContext[Any], partition: int, engine: PartitionEngine[Any]) -> None:

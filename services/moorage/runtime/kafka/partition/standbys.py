@@ -46,7 +46,6 @@ class StandbyTask(Generic[S]):
 
     Args:
         context: the context of the worker's session.
-        partition: the partition.
     """
 
     def __init__(self, context: WorkerContext[S], partition: int) -> None:

@@ -59,7 +59,6 @@ class UpstreamWatch:
 
     Args:
         context: the context of the worker's session.
-        partition: the task's partition.
         progress: returns how far a service had read when it last wrote, by short name. Of its undecided records, only
     those below the given offset count.
     """

@@ -48,7 +48,6 @@ class Watchdog:
     """Watches workers.
 
     Args:
-        workers: the workers to watch.
         limit: the number of seconds of work without progress that is too long.
         hidden: the number of seconds for which an open transaction may hide records from a consumer.
         kafka_answers: returns, within a few seconds, whether Kafka answers.

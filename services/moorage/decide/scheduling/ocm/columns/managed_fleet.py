@@ -54,8 +54,6 @@ class Touched:
     """The effect of a change of one cluster.
 
     Attributes:
-        cluster: the cluster's name.
-        row: its row.
         aspects: the aspects that have changed. Empty if nothing has changed.
         columns: the columns whose value for the cluster has changed. Includes all lazy columns that depend on the
             change.

@@ -28,9 +28,7 @@ class ManagedVerdicts(Verdicts):
 
     Args:
         scheduled: the result of scheduling now.
-        fleet: the clusters.
         sets: the sets that the placement may choose from.
-        existing: all existing sets.
     """
 
     def __init__(self, scheduled: Scheduled, fleet: ManagedFleet, sets: UsableSets, existing: ManagedSets) -> None:
