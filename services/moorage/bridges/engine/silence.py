@@ -51,11 +51,6 @@ class Leases:
         self._renewals: dict[str, _Renewal] = {}
         self._silent: set[str] = set()
 
-    @property
-    def silent(self) -> frozenset[str]:
-        """The targets that are silent."""
-        return frozenset(self._silent)
-
     def is_silent(self, target: str) -> bool:
         """Return whether a target is silent."""
         return target in self._silent

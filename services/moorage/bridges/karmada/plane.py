@@ -228,11 +228,6 @@ def binding_path(namespace: str, name: str) -> str:
     return f"{_WORK}/clusterresourcebindings/{name}"
 
 
-def is_binding(key: str) -> bool:
-    """Return whether a key is that of a binding."""
-    return ResourceKey.parse(key).kind in BINDING_KINDS
-
-
 def reduced(found: Mapping[str, Any], scheduler: str) -> JsonObject:
     """Return an object as it is mirrored, with its `metadata.resourceVersion`.
 

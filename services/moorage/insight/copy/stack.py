@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
+from typing_extensions import override
+
 from moorage.insight.copy.memory import MemoryTopics, Record
 from moorage.insight.copy.snapshot import Snapshot
 from moorage.runtime.engine.batch import BatchDecision
@@ -43,6 +45,7 @@ from moorage.runtime.service import (
     child_meta,
     source_name,
 )
+from moorage.runtime.wire.record_format import RecordFormat
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.topics import Topic, partition_of
@@ -59,46 +62,37 @@ class RestlessError(AssertionError):
 _AT_ONCE: Final = 1_000_000  # records; small batches have no advantage in memory
 
 
-class MemoryFormat:
-    """Records in memory, with events that need not become bytes."""
+class MemoryFormat(RecordFormat):
+    """Records in memory, with events that need not become bytes. There are no rows, and positions are committed."""
 
+    @override
     def decode(
-        self,
-        topic: Topic,  # noqa: ARG002 - a record has its topic
-        record: Record,
-        *,
-        third_party: bool = False,
-        max_bytes: int | None = None,
+        self, topic: Topic, record: Record, *, third_party: bool = False, max_bytes: int | None = None
     ) -> Input | Malformed:
-        """Return a record as a service gets it."""
         return record.decode(third_party=third_party, max_bytes=max_bytes)
 
-    def table(self, topic: Topic, record: Record) -> tuple[str, Model | None]:  # noqa: ARG002 - as above
-        """Return the key and event of a record of a table. The event is None for a tombstone.
-
-        Raises:
-            TypeError: the record is not an event of Moorage.
-        """
+    @override
+    def table(self, topic: Topic, record: Record) -> tuple[str, Model | None]:
         return record.name, record.event
 
-    def rows(self, topic: Topic, reader: RowFormat) -> None:  # noqa: ARG002 - as above
-        """Return None, because the events exist already."""
-        return
-
-    def positions(self, record: Record, source: str) -> Mapping[str, int] | None:  # noqa: ARG002 - there are never any
-        """Return None, because every offset is committed with the records that rest on it."""
+    @override
+    def rows(self, topic: Topic, reader: RowFormat) -> None:
         return None
 
+    @override
+    def positions(self, record: Record, source: str) -> Mapping[str, int] | None:
+        return None
+
+    @override
     def written(self, record: Record) -> int:
-        """Return the record's place among the records of all topics."""
         return record.seq
 
+    @override
     def raw(self, record: Record) -> RawRecord:
-        """Return the raw record."""
         return RawRecord(record.key, record.value, record.headers)
 
-    def serialize(self, emit: Emit) -> bytes | None:  # noqa: ARG002 - the event itself is passed on
-        """Return None, because events do not become bytes here."""
+    @override
+    def serialize(self, emit: Emit) -> bytes | None:
         return None
 
 

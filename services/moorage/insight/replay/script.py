@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from moorage.insight.replay.recording import RecordedRecord, Recording
-from moorage.runtime.engine.journal import Flag, NoBook, Taken, time_of
+from moorage.runtime.engine.journal import Book, Flag, Taken, time_of
 from moorage.runtime.engine.requests import Bounded, Bounds, Refresh, Request
 from moorage.runtime.service import Freshness
 from moorage_schemas.topics import Topic
@@ -48,7 +48,7 @@ def records_below(recording: Recording, topic: Topic, partition: int, end: int) 
     return [there[offset] for offset in sorted(there) if offset < end]
 
 
-class Script(NoBook):
+class Script(Book):
     """The part of the recorded run that one engine found, token by token.
 
     Args:

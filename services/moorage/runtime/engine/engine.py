@@ -21,7 +21,7 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
-from moorage.runtime.engine.journal import Book, Flag, NoBook
+from moorage.runtime.engine.journal import Book, Flag
 from moorage.runtime.engine.partition_tables import PartitionTables, source_tables_of
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Steps, Turn, Written
 from moorage.runtime.process import metrics
@@ -115,7 +115,7 @@ class PartitionEngine(Generic[S]):
 
         self._rules = rules
         self._form = form
-        self._book: Book = book or NoBook()
+        self._book: Book = book or Book()
         self._batches = BatchProcessor(
             service,
             partition,
@@ -140,11 +140,6 @@ class PartitionEngine(Generic[S]):
         self._is_configured = False
 
     # For the driver and for reports.
-
-    @property
-    def has_state(self) -> bool:
-        """Whether there is a state: `restore` has begun to read."""
-        return self._tables is not None
 
     @property
     def state(self) -> S:

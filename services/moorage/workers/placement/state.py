@@ -78,11 +78,6 @@ class PlacementPartition:
         for controller in self.controllers:
             controller.leave()
 
-    @property
-    def begun(self) -> bool:
-        """Whether everything has been checked, or is on a queue, since the restore."""
-        return all(controller.begun for controller in self.controllers)
-
     def due(self) -> bool:
         """Return whether there is something to do now, independent of the time."""
         return any(controller.due() for controller in self.controllers)

@@ -53,11 +53,6 @@ class ReplicaRows:
         self._fleet = fleet
         self._kept: dict[str, _Kept] = {}
 
-    @property
-    def kept(self) -> int:
-        """The number of owners whose rows are kept."""
-        return len(self._kept)
-
     def of(self, owner: str, nodes: Iterable[str]) -> Rows:
         """Return the rows of an owner, in any order. They are valid until the next change.
 
