@@ -26,7 +26,7 @@ from moorage.decide.taints.matching import first_match, tolerates, untolerated
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 from moorage_schemas.resources.policies import ClusterAffinity, FieldSelector, MatchCondition
-from moorage_schemas.taint import Taint, Toleration
+from moorage_schemas.taint import Taint
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DEFAULT_NAME: Final = "member"
@@ -237,13 +237,9 @@ def _left_as_upstream(pairs: list[Tolerated], now: datetime | None) -> int | Non
         for toleration in (pair.toleration for pair in pairs)
         if (seconds := toleration.toleration_seconds) is not None
         for taint in (pair.taint for pair in pairs)
-        if (added := taint.time_added) is not None and _tolerated_as_upstream(toleration, taint)
+        if (added := taint.time_added) is not None and tolerates(toleration, taint, comparison=False, strict=False)
     ]
     return min(max(min(ends) - _nanoseconds(_needed(now)), 0), INT64_MAX) if ends else None
-
-
-def _tolerated_as_upstream(toleration: Toleration, taint: Taint) -> bool:
-    return tolerates(toleration, taint, comparison=False, strict=False)
 
 
 def karmada_filter(fields: RequestFields) -> Answer:

@@ -102,12 +102,7 @@ class MirroredObjects:
         self._sent_before = dict(self._sent)
 
     def gone(self, kinds: frozenset[str], present: frozenset[str]) -> list[str]:
-        """Return the keys of the objects of some kinds that are mirrored and no longer exist.
-
-        Args:
-            kinds: all of whose objects are known.
-            present: the keys of all that exist.
-        """
+        """Return the keys of the objects of some kinds that are mirrored and no longer exist."""
         mirrored = {key for key, record in self._tables.resources.items() if record.source == self._source}
         return [key for key in {*mirrored, *self._sent} if ResourceKey.parse(key).kind in kinds and key not in present]
 

@@ -113,7 +113,6 @@ class SilenceWatch:
     """A watch over the renewals of Leases, until it is cancelled.
 
     Attributes:
-        leases: what was seen of them.
         linked: returns whether everything that happens in the cluster is seen.
         renewed: takes a Lease that was read.
         changed: called with a target that has fallen silent.

@@ -182,12 +182,6 @@ def taints_patch(
 
     The list is written whole and with the version that it was read at, because the API server keeps it as one value.
     The taints of others stay as they are and where they are.
-
-    Args:
-        target: as it was read.
-        wanted: the taints that Moorage gives it.
-        managed: the taints on it that may be removed.
-        written: how a taint is written.
     """
     others = [one for one in target.taints if identity_of(one) not in managed]
     theirs = {identity_of(one) for one in others}

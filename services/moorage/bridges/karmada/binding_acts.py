@@ -44,7 +44,6 @@ class BindingActs:
         binding: returns a binding as it was last seen, by its key. None if it does not exist.
         seen: takes a binding as the control plane has answered, which is faster than the watch.
         undone: decides when to write again what another controller has reverted.
-        tell: sends an event to the control plane.
     """
 
     client: KubeClient

@@ -20,7 +20,6 @@ class ApiError(Exception):
 
     Attributes:
         reason: the `reason` of the `Status`, such as `AlreadyExists`. Empty if there is none.
-        message: the text of the server.
         retry_after: seconds after which the server accepts the request again. None if it names none.
         causes: the types of the causes in the details.
     """

@@ -156,7 +156,6 @@ class KubeClient:
     Args:
         api: what `kubernetes_asyncio` has made of a kubeconfig: the address, TLS, and the user.
         kubeconfig: has the credentials, if they come from one.
-        refusals: notes what is not permitted.
     """
 
     def __init__(

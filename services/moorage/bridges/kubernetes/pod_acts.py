@@ -40,7 +40,6 @@ class PodActs:
 
     Attributes:
         pod: returns a pod as it was last seen, by its key. None if it does not exist.
-        tell: sends an event to the cluster.
         failed: called with the key and the uid of a pod that could not be evicted, and why. The text is empty when that
             has ended.
         mode: how pods are removed.

@@ -74,7 +74,6 @@ class FieldError:
     Attributes:
         path: the path of the field, such as `spec.tolerations[0].operator`.
         kind: the kind of error.
-        value: the value of the field.
     """
 
     path: str

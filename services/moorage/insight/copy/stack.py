@@ -245,11 +245,7 @@ class MemoryStack:
         self.run()
 
     def next_due(self, *, without: Collection[str] = ()) -> datetime | None:
-        """Return the earliest instant after the present that a partition waits for.
-
-        Args:
-            without: the names of services that are left out.
-        """
+        """Return the earliest instant after the present that a partition waits for."""
         wakes = [
             due for name, p in self._places() if name not in without and (due := self.next_wake(name, p)) is not None
         ]
@@ -260,13 +256,7 @@ class MemoryStack:
         return self._owner(service, partition).engine.next_due()
 
     def step(self, service: str, partition: int, *, limit: int | None = None) -> bool:
-        """Let one partition of a service process a batch and do what is due. Returns False if there was nothing to do.
-
-        Args:
-            service: the name of the service.
-            partition: the partition.
-            limit: the largest number of records in the batch.
-        """
+        """Let one partition of a service process a batch and do what is due. Return False if nothing was to do."""
         owner = self._owner(service, partition)
         engine = owner.engine
         self._catch_up(owner)
@@ -326,7 +316,7 @@ class MemoryStack:
                 lazy_commit=timedelta(0),
             ),
             form=self._format,
-            seconds=_no_time,
+            seconds=lambda: 0.0,  # the duration of a slice does not matter in memory
         )
         owner = self._owners[name, partition] = CopyTask(
             engine, dict.fromkeys((topic.short for topic in service.follows), 0)
@@ -481,8 +471,3 @@ class MemoryStack:
 
     def _pending(self) -> Iterator[tuple[str, int, datetime | None]]:
         return ((name, p, self.next_wake(name, p)) for name, p in self._places())
-
-
-def _no_time() -> float:
-    """Return 0, because the duration of a slice does not matter in memory."""
-    return 0.0

@@ -56,7 +56,6 @@ class Stored:
     """One record, packed. Its parts are unpacked at each use.
 
     Args:
-        packer: packs the records of its topic.
         event: the event of a record whose value alone is not the event.
     """
 

@@ -51,7 +51,6 @@ class IndexedHistory(OlderRecords):
     """Older records, found by the index. Only one reading takes place at a time.
 
     Args:
-        index: the offsets of the records.
         freshen: adds to the index what has been committed last.
     """
 

@@ -89,7 +89,7 @@ class Script(Book):
         """
         if not isinstance(request, Bounds | Refresh):
             return None
-        found = self._next(list, request)
+        found = self._next(request)
         try:
             if isinstance(request, Bounds):
                 begins, ends = found
@@ -114,7 +114,7 @@ class Script(Book):
     def took(self, take: Callable[[], Taken]) -> Taken:
         # Those that the engine took in the recorded run.
         taken: list[tuple[Topic, Any]] = []
-        for number, *offsets in self._next(list, "records"):
+        for number, *offsets in self._next("records"):
             topic = self._topics[number]
             taken += [(topic, record) for record in records_of(self._recording, topic, self._partition, offsets)]
         return taken
@@ -149,9 +149,9 @@ class Script(Book):
             return True
         return False
 
-    def _next(self, kind: type[list[Any]], wanted: object) -> list[Any]:
+    def _next(self, wanted: object) -> list[Any]:
         token = self._peek()
-        if not isinstance(token, kind):
+        if not isinstance(token, list):
             raise MisfitError(f"it requests {wanted!r} where it then found {token!r}")
         self._at += 1
         return token

@@ -127,7 +127,6 @@ class Distribution:
     """A Kafka that is ready to be started.
 
     Attributes:
-        java: The Java program.
         class_path: The jars, joined in Java's format.
         checkpoint: The feature levels with which a new cluster begins (`bootstrap.checkpoint`).
         cache: A file that makes the JVM start faster; None when there is none.

@@ -195,7 +195,6 @@ class Journal:
 
     Args:
         run: the journal's name, different from every other.
-        settings: the settings that it decides with.
     """
 
     def __init__(self, run: str, service: Service[Any], settings: Settings, *, partitions: int) -> None:
@@ -219,11 +218,6 @@ class Journal:
     def heavy(self) -> bool:
         """Whether the waiting entries are to be written even without other output."""
         return self._weight > _HEAVY
-
-    @property
-    def waiting(self) -> bool:
-        """Whether steps exist that no task has written."""
-        return bool(self._entries or self._back)
 
     def book(self, partition: int) -> TaskBook:
         """Return the book of a new engine of a partition."""
@@ -293,7 +287,6 @@ class TaskBook(Book):
     """Notes the steps of one engine in a journal.
 
     Args:
-        number: the engine's number in it.
         topics: the number of each topic, by short name.
     """
 
@@ -507,7 +500,6 @@ class Journals:
 
     Args:
         name: the name of the process, different from every other.
-        settings: the settings that it decides with.
     """
 
     def __init__(self, name: str, service: Service[Any], settings: Settings, *, partitions: int) -> None:

@@ -21,8 +21,6 @@ class BulkHistogram(Collector):
     """A histogram. Not for several threads.
 
     Args:
-        documentation: the help that it is shown with.
-        labels: the names of its labels.
         buckets: the upper bounds of the buckets, in ascending order, without infinity.
     """
 

@@ -151,11 +151,7 @@ class Configuration:
 
 
 class Derived(Generic[T]):
-    """A value that follows from the settings, made again when they have changed.
-
-    Args:
-        configuration: the settings to decide by.
-    """
+    """A value that follows from the settings, made again when they have changed."""
 
     def __init__(self, configuration: Configuration, make: Callable[[Settings], T]) -> None:
         self.configuration = configuration

@@ -45,7 +45,6 @@ class RowReader:
     """Reads the values of one model as rows.
 
     Args:
-        model: the model of the values.
         shared: fields with few distinct values. The model reads each of those once, and all rows share the object that
             it returned. Composite fields must be shared, or their items are rows themselves. Unknown fields in a shared
             value are ignored, as for records of Moorage; in all others they make the value no row.

@@ -50,7 +50,6 @@ class InFlight:
     request ends, the present binding has been read. A request also states whether its eviction was requested.
 
     Args:
-        counters: the counters that they count for.
         slots: every slot, by the eviction's key.
     """
 

@@ -20,7 +20,6 @@ class PlacementPartition:
     """The state of one partition.
 
     Args:
-        partition: its number.
         configuration: the settings to decide by, until there is a view that follows them.
     """
 

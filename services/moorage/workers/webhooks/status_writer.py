@@ -37,7 +37,6 @@ class StatusWriter:
     """Writes the statuses of all declared webhooks.
 
     Args:
-        view: the webhooks, and their last statuses.
         progress: the results of this worker's attempts, by the uid of the webhook.
     """
 

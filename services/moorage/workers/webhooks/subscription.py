@@ -157,7 +157,6 @@ class Subscriber:
 
     Args:
         settings: the address of Kafka, and the folder of secrets.
-        progress: records the results of attempts.
     """
 
     def __init__(

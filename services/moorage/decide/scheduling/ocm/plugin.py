@@ -66,11 +66,9 @@ class PlacementRequest(NamedTuple):
     """The placement to be scheduled. A tuple, because one is made for each decision.
 
     Attributes:
-        terms: the terms of the placement.
         decided: the rows of the clusters that it has now.
         usage: the number of decisions on each cluster.
         usage_has_decided: whether `usage` includes the clusters of `decided`.
-        now: the instant of the decision.
     """
 
     terms: PlacementTerms

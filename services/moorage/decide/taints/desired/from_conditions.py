@@ -255,8 +255,6 @@ class DesiredTaints:
     """The taints that a target's state requires now, divided into those that are allowed and those that wait.
 
     Attributes:
-        conditions: the target's own conditions.
-        present: the taints that the target has.
         was_held: the taints that waited before.
         holds: how long conditions must hold.
         incident: for a node, the incident and when it began. 0 while the node is ready.

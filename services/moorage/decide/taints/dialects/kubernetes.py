@@ -97,9 +97,6 @@ def is_out_of_service(keys: Iterable[str]) -> bool:
 
     As in Kubernetes' garbage collection of pods, the effect of the taint does not matter. On a ready node the taint has
     no meaning: its work is stopped as usual.
-
-    Args:
-        keys: the keys of the node's taints.
     """
     there = set(keys)
     return OUT_OF_SERVICE in there and not there.isdisjoint((NOT_READY, UNREACHABLE))

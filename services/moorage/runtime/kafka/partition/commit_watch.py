@@ -24,7 +24,6 @@ class CommitWatch:
     """Watches the commits of a task's producer.
 
     Args:
-        context: the context of the worker's session.
         wake: called when the task has to call `check`, or to write because `is_quiet`.
     """
 

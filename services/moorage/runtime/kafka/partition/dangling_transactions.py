@@ -168,11 +168,6 @@ async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, second
     Without markers, the records would stay invisible until the next commit to the same partitions. After a new start
     the transaction is aborted, and its work is done again. A commit that took no longer than usual is not checked.
 
-    Args:
-        context: the context of the worker's session.
-        partition: the task's partition.
-        seconds: the time that the transaction took.
-
     Raises:
         StartAfresh: a transaction is still open on the task's changelog partitions.
         KafkaError: Kafka does not answer.
@@ -188,10 +183,6 @@ async def markers_lost_since(context: WorkerContext[Any], partition: int) -> lis
     A commit may be acknowledged quickly and lose its markers afterwards. On a partition without other writers, the next
     commit shows this. `timers` has several writers, and an open transaction of one of them blocks all. Only that
     writer's next transaction there, or its next start, can end it. The first open record shows which writer it is.
-
-    Args:
-        context: the context of the worker's session.
-        partition: the task's partition.
 
     Returns:
         The names of the open partitions; empty when all is well, or when the transaction is another writer's.

@@ -97,7 +97,6 @@ class PartitionTask(Generic[S]):
     """Runs one partition of a service.
 
     Args:
-        context: the shared objects of the worker's tasks.
         ready: the tables that this worker has read as a standby.
     """
 

@@ -46,7 +46,6 @@ class Restorer:
 
     Args:
         partition: the partition of all topics.
-        reader: the reader of this worker's tables.
         offsets: returns where the topics end.
     """
 

@@ -95,11 +95,7 @@ class Watchdog:
             await self.check(pause)
 
     async def check(self, seconds: float) -> None:
-        """Check every worker and task once.
-
-        Args:
-            seconds: the time since the last check.
-        """
+        """Check every worker and task once."""
         stuck: list[tuple[str, _Seen, float]] = []
         for worker in self._workers:
             name = worker.name

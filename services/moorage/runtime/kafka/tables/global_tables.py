@@ -39,8 +39,6 @@ class GlobalReader:
 
     Args:
         service: the service's name, for metrics.
-        topics: the topics of the view.
-        view: the view that records are folded into.
         client_id: the client's name, for Kafka's logs.
         on_change: called with the partitions to wake; None for all of them.
         on_failure: called at once when the view can no longer be used. Without it, `failure` shows it.

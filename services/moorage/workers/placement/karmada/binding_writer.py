@@ -70,7 +70,6 @@ class BindingWriter:
 
     Args:
         partition: the partition that assumes the bindings in the view.
-        state: the state of the partition.
         rules: the settings by which resources leave clusters.
     """
 

@@ -110,7 +110,6 @@ class EquivalenceClass:
     """Placements whose candidates, filters and prioritizers are the same.
 
     Args:
-        terms: the terms of one of them.
         usage: the numbers of decisions on clusters; only passed on.
     """
 
