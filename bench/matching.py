@@ -42,7 +42,7 @@ from bench import harness
 from bench.history import ROOT
 
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES
-from moorage.decide.taints.matching import fits, prefer_count
+from moorage.decide.taints.matching import prefer_count, untolerated
 from moorage.decide.taints.node_taint_matrix import TaintMatrix
 from moorage_schemas.taint import Taint, Toleration
 
@@ -200,7 +200,7 @@ def check_against_scalar(
         prefer = matrix.prefer_counts(tolerations)
         for n, taints in enumerate(nodes):
             pairs += 1
-            fit = fits(taints, tolerations, KUBERNETES.filtering, comparison=False)
+            fit = not untolerated(taints, tolerations, KUBERNETES.filtering, comparison=False)
             count = prefer_count(taints, tolerations, KUBERNETES.scoring, comparison=False)
             different += int(fit != bool(fitting[n]) or count != int(prefer[n]))
     return pairs, different

@@ -269,7 +269,11 @@ async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, t
     async with worker_for(Counter(), settings) as worker:
         await until(
             lambda: (
-                sum(len(owner._engine.state.table) for owner in worker.tasks.values() if owner._engine.has_state)
+                sum(
+                    len(owner._engine.state.table)
+                    for owner in worker.tasks.values()
+                    if owner._engine._tables is not None
+                )
                 == 6000
             ),
             message="the table was not read",

@@ -82,8 +82,6 @@ async def test_the_last_record_of_each_key_and_what_is_not_worked_through(broker
     # Read without a service, only the last record of each key is left.
     plain = await Snapshot.load(settings, topics=[TABLE])
     assert [one.offset for one in plain.records(TABLE)] == [45, 46, 47, 48, 49]
-    whole = await Snapshot.load(settings, topics=[TABLE], whole=[TABLE, NUMBERS])
-    assert (len(whole.records(TABLE)), len(whole.records(NUMBERS))) == (50, 20)
 
 
 async def test_a_service_that_never_ran_has_everything_before_it(broker: Broker, topic_prefix: str) -> None:

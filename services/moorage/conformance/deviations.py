@@ -116,17 +116,3 @@ def _entries() -> dict[str, dict[str, Any]]:
     text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
     entries: dict[str, dict[str, Any]] = yaml.safe_load(text)
     return entries
-
-
-def _where(deviation: Deviation) -> str:
-    return ", ".join(f"`{operation}`" for operation in deviation.operations) or "not in `eval`"
-
-
-def as_table() -> str:
-    """Return the list as a Markdown table, with one row for each deviation, in the order of the enumeration."""
-    rows = [
-        "| id | Moorage | upstream's code | reason | operations |",
-        "|---|---|---|---|---|",
-        *(f"| `{d.slug}` | {d.title} | {d.upstream} | {d.reason} | {_where(d)} |" for d in Deviation),
-    ]
-    return "\n".join(rows) + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from moorage.conformance.request_fields import (
     OBJECT,
@@ -26,7 +26,7 @@ from moorage.decide.taints.matching import first_match, tolerates, untolerated
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 from moorage_schemas.resources.policies import ClusterAffinity, FieldSelector, MatchCondition
-from moorage_schemas.taint import Taint, Toleration
+from moorage_schemas.taint import Taint
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _DEFAULT_NAME: Final = "member"
@@ -114,8 +114,7 @@ def _cluster(fields: RequestFields) -> tuple[ClusterFacts, list[Taint], dict[str
 
 
 def _policies(fields: RequestFields) -> tuple[TaintPolicy, ...]:
-    def read(value: Any, path: str) -> TaintPolicy:
-        policy = RequestFields.of(value, path, OBJECT, upstream=fields.upstream)
+    def read(policy: RequestFields) -> TaintPolicy:
         metadata = policy.inner("metadata", _METADATA, closed=False)
         metadata.need("name")
         spec = policy.inner("spec", _POLICY_SPEC)
@@ -123,12 +122,12 @@ def _policies(fields: RequestFields) -> tuple[TaintPolicy, ...]:
             name=metadata.text("name"),
             created=metadata.time("creationTimestamp"),
             affinity=_affinity(spec),
-            add=tuple(spec.items("addOnConditions", _match(fields))),
-            remove=tuple(spec.items("removeOnConditions", _match(fields))),
+            add=tuple(spec.objects("addOnConditions", _MATCH, _match)),
+            remove=tuple(spec.objects("removeOnConditions", _MATCH, _match)),
             taints=tuple(spec.taints("taints")),
         )
 
-    policies = fields.items("policies", read)
+    policies = fields.objects("policies", OBJECT, read)
     names: set[str] = set()
     for i, policy in enumerate(policies):
         if policy.name in names:
@@ -137,18 +136,14 @@ def _policies(fields: RequestFields) -> tuple[TaintPolicy, ...]:
     return in_order(policies)
 
 
-def _match(fields: RequestFields) -> Any:
-    def read(value: Any, path: str) -> MatchCondition:
-        match = RequestFields.of(value, path, _MATCH, upstream=fields.upstream)
-        match.need("conditionType")
-        match.need("operator")
-        return MatchCondition(
-            condition_type=match.text("conditionType"),
-            operator=match.text("operator"),
-            status_values=match.texts("statusValues"),
-        )
-
-    return read
+def _match(match: RequestFields) -> MatchCondition:
+    match.need("conditionType")
+    match.need("operator")
+    return MatchCondition(
+        condition_type=match.text("conditionType"),
+        operator=match.text("operator"),
+        status_values=match.texts("statusValues"),
+    )
 
 
 def _affinity(spec: RequestFields) -> ClusterAffinity | None:
@@ -172,8 +167,7 @@ def _affinity(spec: RequestFields) -> ClusterAffinity | None:
 
 
 def _requirements(fields: RequestFields) -> list[SelectorRequirement]:
-    def read(value: Any, path: str) -> SelectorRequirement:
-        requirement = RequestFields.of(value, path, REQUIREMENT, upstream=fields.upstream)
+    def read(requirement: RequestFields) -> SelectorRequirement:
         requirement.need("key")
         requirement.need("operator")
         return SelectorRequirement(
@@ -182,7 +176,7 @@ def _requirements(fields: RequestFields) -> list[SelectorRequirement]:
             values=requirement.texts("values") if requirement.has("values") else None,
         )
 
-    return fields.items("matchExpressions", read)
+    return fields.objects("matchExpressions", REQUIREMENT, read)
 
 
 def _matching(fields: RequestFields) -> Mapping[str, bool]:
@@ -243,13 +237,9 @@ def _left_as_upstream(pairs: list[Tolerated], now: datetime | None) -> int | Non
         for toleration in (pair.toleration for pair in pairs)
         if (seconds := toleration.toleration_seconds) is not None
         for taint in (pair.taint for pair in pairs)
-        if (added := taint.time_added) is not None and _tolerated_as_upstream(toleration, taint)
+        if (added := taint.time_added) is not None and tolerates(toleration, taint, comparison=False, strict=False)
     ]
     return min(max(min(ends) - _nanoseconds(_needed(now)), 0), INT64_MAX) if ends else None
-
-
-def _tolerated_as_upstream(toleration: Toleration, taint: Taint) -> bool:
-    return tolerates(toleration, taint, comparison=False, strict=False)
 
 
 def karmada_filter(fields: RequestFields) -> Answer:

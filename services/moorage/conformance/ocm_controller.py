@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final
 
-from moorage.conformance.request_fields import CONDITION, OBJECT, REQUIREMENT, Answer, RequestError, RequestFields
+from moorage.conformance.request_fields import (
+    CONDITION,
+    OBJECT,
+    REQUIREMENT,
+    SELECTED,
+    Answer,
+    RequestError,
+    RequestFields,
+)
 from moorage.decide.kubernetes.field_errors import invalid, not_supported, required
 from moorage.decide.scheduling.ocm.cluster_sets import ManagedSet, ManagedSets, UsableSets, usable_sets
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
 from moorage.decide.scheduling.ocm.decisions.conditions import conditions_of
 from moorage.decide.scheduling.ocm.decisions.groups import GroupTerms
 from moorage.decide.scheduling.ocm.decisions.pages import DecisionPart, Layout, layout_of
+from moorage.decide.scheduling.ocm.decisions.result import Scheduled
 from moorage.decide.scheduling.ocm.plugin import Code, Status
 from moorage_schemas.placement import PlacementCondition
-from moorage_schemas.resources.managed import SELECTOR_TYPES, ClusterSetSelector, ManagedClusterSetSpec, PlacementSpec
+from moorage_schemas.resources.managed import SELECTOR_TYPES, ClusterSetSelector, ManagedClusterSetSpec, Placement
 from moorage_schemas.resources.meta import LabelSelector, SelectorRequirement
 from moorage_schemas.resources.names import PLACEMENT_LABEL
 
@@ -28,53 +37,29 @@ _SELECTOR: Final = ("matchLabels", "matchExpressions")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class ControllerOutcome(Protocol):
-    """The part of a schedule that the answer needs. `result.Scheduled` implements it."""
+def controlled(
+    fields: RequestFields,
+    asked: Placement,
+    clusters: Mapping[str, ManagedClusterFacts],
+    *,
+    schedule: Callable[[frozenset[str]], Scheduled],
+    show: Callable[[Scheduled], Answer],
+) -> Answer:
+    """Return the parts of the answer at level controller, including those that describe the schedule.
 
-    @property
-    def status(self) -> Status:
-        """The outcome."""
-
-    @property
-    def decisions(self) -> tuple[str, ...]:
-        """The selected clusters, best first."""
-
-    @property
-    def unscheduled(self) -> int:
-        """How many clusters are missing from the requested number."""
-
-
-_OutcomeT = TypeVar("_OutcomeT", bound=ControllerOutcome)
-
-
-@dataclass(frozen=True, slots=True)
-class RequestedPlacement(Generic[_OutcomeT]):
-    """The placement of a request, and its scheduler.
-
-    Attributes:
-        namespace: the placement's namespace.
-        name: the placement's name.
-        spec: the placement's spec.
+    Args:
+        fields: the request.
+        asked: the placement, as it is scheduled.
         clusters: all clusters of the request by name.
         schedule: schedules the placement among the clusters of these names.
         show: returns the parts of the answer that describe a schedule.
     """
-
-    namespace: str
-    name: str
-    spec: PlacementSpec
-    clusters: Mapping[str, ManagedClusterFacts]
-    schedule: Callable[[frozenset[str]], _OutcomeT]
-    show: Callable[[_OutcomeT], Answer]
-
-
-def controlled(fields: RequestFields, asked: RequestedPlacement[_OutcomeT]) -> Answer:
-    """Return the parts of the answer at level controller, including those that describe the schedule."""
     placement = fields.inner("placement", OBJECT, closed=False)
     metadata = placement.inner("metadata", _METADATA, closed=False)
-    sets, names = _sets(fields), _bindings(fields, asked.namespace)
+    namespace, name = asked.metadata.namespace, asked.metadata.name
+    sets, names = _sets(fields), _bindings(fields, namespace)
     before = _conditions(placement)
-    there = _decisions(fields, asked.namespace)
+    there = _decisions(fields, namespace)
     if metadata.time("deletionTimestamp") is not None or metadata.mapping("annotations").get(DISABLE) == "true":
         return {"scheduled": False}
     usable = usable_sets(names, sets, asked.spec.cluster_sets or ())
@@ -82,11 +67,11 @@ def controlled(fields: RequestFields, asked: RequestedPlacement[_OutcomeT]) -> A
         return {"scheduled": False, "syncError": wrong}
     eligible = frozenset(usable.eligible)
     available = frozenset(
-        name for name, facts in asked.clusters.items() if not facts.deleting and sets.of(facts.labels) & eligible
+        cluster for cluster, facts in clusters.items() if not facts.deleting and sets.of(facts.labels) & eligible
     )
-    outcome = asked.schedule(available)
+    outcome = schedule(available)
     groups = GroupTerms.of(asked.spec.decision_strategy, as_upstream=fields.upstream)
-    layout = layout_of(asked.name, groups.cut(outcome.decisions, asked.clusters.__getitem__))
+    layout = layout_of(name, groups.cut(outcome.decisions, clusters.__getitem__))
     status = outcome.status
     if groups.problem and (fields.upstream or not status.is_error):
         status = Status(Code.MISCONFIGURED, "", groups.problem)
@@ -101,8 +86,8 @@ def controlled(fields: RequestFields, asked: RequestedPlacement[_OutcomeT]) -> A
     answer: Answer = {
         "scheduled": True,
         "available": sorted(available),
-        **asked.show(outcome),
-        "placementDecisions": _shown(asked.name, layout, there, as_upstream=fields.upstream),
+        **show(outcome),
+        "placementDecisions": _shown(name, layout, there, as_upstream=fields.upstream),
         "placementStatus": {
             "numberOfSelectedClusters": len(outcome.decisions),
             "decisionGroups": _groups_shown(layout),
@@ -117,8 +102,7 @@ def controlled(fields: RequestFields, asked: RequestedPlacement[_OutcomeT]) -> A
 def _sets(fields: RequestFields) -> ManagedSets:
     sets = ManagedSets(as_upstream=fields.upstream)
 
-    def read(value: Any, path: str) -> None:
-        made = RequestFields.of(value, path, OBJECT, upstream=fields.upstream)
+    def read(made: RequestFields) -> None:
         name = made.inner("metadata", _METADATA, closed=False).text("name")
         selector = made.inner("spec", ("clusterSelector",), closed=False).inner(
             "clusterSelector", ("selectorType", "labelSelector")
@@ -133,19 +117,19 @@ def _sets(fields: RequestFields) -> ManagedSets:
             raise RequestError(invalid(selector.at("labelSelector"), selector.values.get("labelSelector"), problem))
         sets.put(name, spec)
 
-    fields.items("clusterSets", read)
+    fields.objects("clusterSets", OBJECT, read)
     return sets
 
 
 def _selector(fields: RequestFields) -> LabelSelector:
-    def read(value: Any, path: str) -> SelectorRequirement:
-        requirement = RequestFields.of(value, path, REQUIREMENT, upstream=fields.upstream)
+    def read(requirement: RequestFields) -> SelectorRequirement:
         return SelectorRequirement(
             key=requirement.text("key"), operator=requirement.text("operator"), values=requirement.texts("values")
         )
 
     return LabelSelector(
-        match_labels=fields.mapping("matchLabels"), match_expressions=fields.items("matchExpressions", read)
+        match_labels=fields.mapping("matchLabels"),
+        match_expressions=fields.objects("matchExpressions", REQUIREMENT, read),
     )
 
 
@@ -153,8 +137,7 @@ def _bindings(fields: RequestFields, namespace: str) -> list[str]:
     """Return the names of the bindings in a namespace. A binding has the name of its set."""
     names = []
 
-    def read(value: Any, path: str) -> None:
-        binding = RequestFields.of(value, path, OBJECT, upstream=fields.upstream)
+    def read(binding: RequestFields) -> None:
         metadata = binding.inner("metadata", _METADATA, closed=False)
         spec = binding.inner("spec", ("clusterSet",), closed=False)
         name, bound = metadata.text("name"), spec.text("clusterSet")
@@ -166,17 +149,16 @@ def _bindings(fields: RequestFields, namespace: str) -> list[str]:
         if metadata.text("namespace") == namespace:
             names.append(name)
 
-    fields.items("bindings", read)
+    fields.objects("bindings", OBJECT, read)
     return names
 
 
 def _conditions(placement: RequestFields) -> list[dict[str, str]]:
-    def read(value: Any, path: str) -> dict[str, str]:
-        condition = RequestFields.of(value, path, CONDITION, upstream=placement.upstream)
+    def read(condition: RequestFields) -> dict[str, str]:
         condition.time("lastTransitionTime")
         return {name: condition.text(name) for name in ("type", "status", "reason", "message")}
 
-    return placement.inner("status", ("conditions",), closed=False).items("conditions", read)
+    return placement.inner("status", ("conditions",), closed=False).objects("conditions", CONDITION, read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,19 +173,17 @@ def _decisions(fields: RequestFields, namespace: str) -> dict[str, _Stored]:
     """Return the PlacementDecisions of a namespace by name."""
     found: dict[str, _Stored] = {}
 
-    def named(value: Any, path: str) -> tuple[str, str]:
-        decision = RequestFields.of(value, path, ("clusterName", "reason"), upstream=fields.upstream)
+    def named(decision: RequestFields) -> tuple[str, str]:
         return decision.text("clusterName"), decision.text("reason")
 
-    def read(value: Any, path: str) -> None:
-        stored = RequestFields.of(value, path, OBJECT, upstream=fields.upstream)
+    def read(stored: RequestFields) -> None:
         metadata = stored.inner("metadata", _METADATA, closed=False)
-        clusters = stored.inner("status", ("decisions",), closed=False).items("decisions", named)
+        clusters = stored.inner("status", ("decisions",), closed=False).objects("decisions", SELECTED, named)
         if metadata.text("namespace") == namespace:
             part = DecisionPart(tuple(name for name, _ in clusters), metadata.mapping("labels"))
             found[metadata.text("name")] = _Stored(part, any(reason for _, reason in clusters))
 
-    fields.items("decisions", read)
+    fields.objects("decisions", OBJECT, read)
     return found
 
 

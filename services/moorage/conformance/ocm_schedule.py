@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 
-from moorage.conformance.ocm_controller import RequestedPlacement, controlled
-from moorage.conformance.request_fields import OBJECT, Answer, RequestError, RequestFields
+from moorage.conformance.ocm_controller import controlled
+from moorage.conformance.request_fields import OBJECT, SELECTED, Answer, RequestError, RequestFields
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, invalid, not_supported
 from moorage.decide.kubernetes.unstructured import part
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
@@ -81,15 +81,13 @@ def ocm_schedule(fields: RequestFields) -> Answer:
             answer["requeueTime"] = _seconds(again)
     if level == SCHEDULER:
         return answer | _shown(schedule(given.fleet.present), given.fleet, upstream=fields.upstream)
-    asked = RequestedPlacement(
-        namespace=placement.metadata.namespace,
-        name=placement.metadata.name,
-        spec=placement.spec,
-        clusters=given.clusters,
+    return answer | controlled(
+        fields,
+        placement,
+        given.clusters,
         schedule=lambda names: schedule(given.fleet.mask(names)),
         show=lambda outcome: _shown(outcome, given.fleet, upstream=fields.upstream),
     )
-    return answer | controlled(fields, asked)
 
 
 def _level(fields: RequestFields) -> str:
@@ -133,20 +131,17 @@ def _fleet(fields: RequestFields, placement: Placement) -> _Fleet:
     usage = Usage(fleet)
     decided: list[str] = []
 
-    def cluster_name(value: Any, path: str) -> str:
-        return RequestFields.of(value, path, ("clusterName", "reason"), upstream=fields.upstream).text("clusterName")
-
-    def read(value: Any, path: str) -> None:
-        decision = RequestFields.of(value, path, OBJECT, upstream=fields.upstream)
+    def read(decision: RequestFields) -> None:
         metadata = decision.inner("metadata", _METADATA, closed=False)
-        names = decision.inner("status", ("decisions",), closed=False).items("decisions", cluster_name)
+        status = decision.inner("status", ("decisions",), closed=False)
+        names = status.objects("decisions", SELECTED, lambda selected: selected.text("clusterName"))
         whose = (metadata.text("namespace"), metadata.mapping("labels").get(PLACEMENT_LABEL))
         if whose == (placement.metadata.namespace, placement.metadata.name):
             decided.extend(names)
         else:
             usage.add(names)
 
-    fields.items("decisions", read)
+    fields.objects("decisions", OBJECT, read)
     return _Fleet(fleet, clusters, decided, usage)
 
 

@@ -24,6 +24,7 @@ _RFC_3339: Final = re.compile(
 _TIME_RULE: Final = "must be an RFC 3339 time such as 2026-01-01T00:00:00Z"
 
 OBJECT: Final = ("apiVersion", "kind", "metadata", "spec", "status")
+SELECTED: Final = ("clusterName", "reason")
 CONDITION: Final = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
 REQUIREMENT: Final = ("key", "operator", "values")
 TAINT_FIELDS: Final = ("key", "value", "effect", "timeAdded")
@@ -44,10 +45,9 @@ def _refuse(path: str, value: Any, rule: str) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class RequestFields:
-    """The fields of one JSON object in a request.
+    """The fields of one JSON object in a request. A field that is not what it is read as raises a `RequestError`.
 
     Attributes:
-        values: the fields by name.
         path: the path of the object. Empty for the request itself.
         upstream: whether to parse as upstream does.
     """
@@ -92,11 +92,7 @@ class RequestFields:
             raise RequestError(required(self.at(name)))
 
     def text(self, name: str) -> str:
-        """Return a text field. Missing or null means empty.
-
-        Raises:
-            RequestError: the field is not a text.
-        """
+        """Return a text field. Missing or null means empty."""
         value = self.values.get(name)
         if value is None:
             return ""
@@ -105,11 +101,7 @@ class RequestFields:
         return value
 
     def flag(self, name: str, *, default: bool) -> bool:
-        """Return a boolean field. Missing or null means the default.
-
-        Raises:
-            RequestError: the field is not a boolean.
-        """
+        """Return a boolean field. Missing or null means the default."""
         value = self.values.get(name)
         if value is None:
             return default
@@ -118,20 +110,12 @@ class RequestFields:
         return value
 
     def integer(self, name: str) -> int | None:
-        """Return a 64-bit integer field. Missing or null means None.
-
-        Raises:
-            RequestError: the field is not a 64-bit integer.
-        """
+        """Return a 64-bit integer field. Missing or null means None."""
         value = self.values.get(name)
         return None if value is None else _int64(value, self.at(name))
 
     def time(self, name: str, *, cut: bool = True) -> datetime | None:
-        """Return an RFC 3339 time. Missing or null means None. As upstream, it is truncated to whole seconds if `cut`.
-
-        Raises:
-            RequestError: the field is not such a time.
-        """
+        """Return an RFC 3339 time. Missing or null means None. As upstream, it is cut to whole seconds if `cut`."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -144,17 +128,17 @@ class RequestFields:
         return instant.replace(microsecond=0) if self.upstream and cut else instant
 
     def items(self, name: str, read: Callable[[Any, str], _T]) -> list[_T]:
-        """Return a list whose items are parsed by `read(item, path)`. Missing or null means empty.
-
-        Raises:
-            RequestError: the field is not a list, or an item is invalid.
-        """
+        """Return a list whose items are parsed by `read(item, path)`. Missing or null means empty."""
         value = self.values.get(name)
         if value is None:
             return []
         if not isinstance(value, list | tuple):
             _refuse(self.at(name), value, "must be a list")
         return [read(item, f"{self.at(name)}[{i}]") for i, item in enumerate(value)]
+
+    def objects(self, name: str, known: Collection[str], read: Callable[[RequestFields], _T]) -> list[_T]:
+        """Return a list of objects, which have no fields but the `known` ones, each parsed by `read`."""
+        return self.items(name, lambda item, path: read(RequestFields.of(item, path, known, upstream=self.upstream)))
 
     def inner(self, name: str, known: Collection[str], *, closed: bool = True) -> RequestFields:
         """Return an object field. Missing or null means an object without fields.
@@ -173,11 +157,7 @@ class RequestFields:
         return self.values.get(name) is not None
 
     def mapping(self, name: str) -> dict[str, str]:
-        """Return text values by name. Missing or null means empty.
-
-        Raises:
-            RequestError: the field is not an object of texts.
-        """
+        """Return text values by name. Missing or null means empty."""
         value = self.values.get(name)
         if value is None:
             return {}
@@ -210,14 +190,13 @@ class RequestFields:
     def statuses(self, name: str) -> list[tuple[str, str]]:
         """Return a list of conditions: their types and statuses."""
 
-        def read(item: Any, path: str) -> tuple[str, str]:
-            condition = RequestFields.of(item, path, CONDITION, upstream=self.upstream)
+        def read(condition: RequestFields) -> tuple[str, str]:
             condition.need("type")
             condition.need("status")
             condition.time("lastTransitionTime")
             return condition.text("type"), condition.text("status")
 
-        return self.items(name, read)
+        return self.objects(name, CONDITION, read)
 
     def taints(self, name: str, *, nullable: bool = True, effect: bool = True, cut: bool = True) -> list[Taint]:
         """Return taints. `effect` states whether each needs an effect (removals do not). For `cut`, see `time`."""

@@ -72,7 +72,7 @@ class Silence(RuleBasedStateMachine):
 
     @invariant()
     def a_node_is_silent_after_a_whole_grace_period_and_not_before(self) -> None:
-        assert self.leases.silent == {node for node, passed in self.since.items() if passed >= GRACE}
+        assert self.leases._silent == {node for node, passed in self.since.items() if passed >= GRACE}
 
 
 TestSilence = Silence.TestCase

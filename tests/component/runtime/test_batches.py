@@ -15,7 +15,7 @@ import pytest
 from moorage.runtime.engine import batch
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
-from moorage.runtime.engine.journal import NoBook
+from moorage.runtime.engine.journal import Book
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Turn
 from moorage.runtime.service import Emit, Input, NeedFresh, Service
 from moorage.runtime.wire.record_format import KafkaFormat
@@ -92,7 +92,7 @@ def processor(service: Fan) -> BatchProcessor[list[int]]:
         report_max_bytes=65_536,
         form=KafkaFormat(),
         seconds=lambda: service.time,
-        book=NoBook(),
+        book=Book(),
     )
 
 

@@ -12,7 +12,7 @@ from tests.support.worlds.nodes import NodeWorld
 from tests.support.worlds.world import TEMPLATE, lifted
 
 from moorage.insight.copy.snapshot import Kept
-from moorage.insight.explain.chain import Trail, target_of
+from moorage.insight.explain.chain import Listed, Trail, target_of
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES, TAINTS, Topic
 
@@ -44,12 +44,12 @@ def story() -> tuple[Kept, ...]:
 def test_whatever_is_missing_the_chain_ends_and_says_so(data: st.DataObject) -> None:
     every = story()
     last = data.draw(st.sampled_from([one for one in every if one.topic in {PLACEMENTS, TAINTS}]))
-    whole = Trail.of(every).chain("it", last)
+    whole = Trail(Listed(every)).chain("it", last)
     assert whole.whole
     assert whole.steps[-1].record is last
     inner = [step.record for step in whole.steps[:-1] if step.record is not None]
     gone = data.draw(st.sets(st.sampled_from([one.meta.id for one in inner]))) if inner else set()
-    found = Trail.of([one for one in every if one.meta.id not in gone]).chain("it", last)
+    found = Trail(Listed([one for one in every if one.meta.id not in gone])).chain("it", last)
     assert found.steps[-1].record is last
     assert found.whole == (not gone)
     ids = [step.record.meta.id for step in found.steps if step.record is not None]
@@ -62,14 +62,14 @@ def test_whatever_is_missing_the_chain_ends_and_says_so(data: st.DataObject) -> 
 
 def test_what_caused_itself_or_goes_round_ends() -> None:
     own = record(TAINTS, "Node/n1", "a", cause="a")
-    assert [step.record for step in Trail.of([own]).chain("it", own).steps] == [own]
+    assert [step.record for step in Trail(Listed([own])).chain("it", own).steps] == [own]
     one, two = record(TAINTS, "Node/n1", "a", cause="b"), record(CONDITIONS, "Node/n1|Ready", "b", cause="a")
-    assert [step.record for step in Trail.of([one, two]).chain("it", one).steps] == [two, one]
+    assert [step.record for step in Trail(Listed([one, two])).chain("it", one).steps] == [two, one]
 
 
 def test_the_first_event_is_told_as_lost_when_it_is_not_there() -> None:
     condition = record(CONDITIONS, "Node/n1|Ready", "b", cause="first")
-    chain = Trail.of([condition]).chain("it", condition)
+    chain = Trail(Listed([condition])).chain("it", condition)
     assert [step.lost for step in chain.steps] == ["first", ""]
     assert "reports are kept for a limited time" in chain.steps[0].note
     assert not chain.whole
@@ -80,7 +80,7 @@ def test_the_chain_goes_on_with_what_is_about_the_same_target() -> None:
     mine = record(CONDITIONS, "Node/n1|Ready", "b", seconds=1)
     other = record(CONDITIONS, "Node/n2|Ready", "e", seconds=2)
     stranger = record(CONDITIONS, "Node/n1|Ready", "f", chain="another", seconds=2)
-    chain = Trail.of([taints, mine, other, stranger]).chain("it", taints)
+    chain = Trail(Listed([taints, mine, other, stranger])).chain("it", taints)
     assert [step.record for step in chain.steps] == [mine, None, taints]
     assert "the nearest earlier event" in chain.steps[0].note
 
@@ -88,7 +88,7 @@ def test_the_chain_goes_on_with_what_is_about_the_same_target() -> None:
 def test_a_chain_that_is_part_of_another_is_told_once() -> None:
     condition = record(CONDITIONS, "Node/n1|Ready", "b")
     taints = record(TAINTS, "Node/n1", "c", cause="b")
-    trail = Trail.of([condition, taints])
+    trail = Trail(Listed([condition, taints]))
     assert [one.about for one in trail.chains([("taints", taints), ("condition", condition)])] == ["taints"]
     assert [one.about for one in trail.chains([("condition", condition), ("taints", taints)])] == [
         *("condition", "taints")

@@ -28,7 +28,7 @@ from moorage.decide.scheduling.nodes.scheduler import NodeScheduler
 from moorage.decide.scheduling.nodes.verdicts import ONE_NODE, NodeVerdicts
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts, objections, selects
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES
-from moorage.decide.taints.matching import fits
+from moorage.decide.taints.matching import untolerated
 from moorage.decide.taints.tolerations import judge_taints, toleration_text
 from moorage_schemas.resources.policies import ClusterAffinity, ClusterPlacement
 from moorage_schemas.taint import Taint, Toleration
@@ -217,7 +217,7 @@ def test_judged_taints_agree_with_the_filter(taints: list[Taint], tolerations: l
     judged = judge_taints(taints, tolerations, KUBERNETES)
     assert [one.taint for one in judged] == taints
     against = [one for one in judged if one.keeps_away and one.toleration is None]
-    assert fits(taints, tolerations, KUBERNETES.filtering) == (not against)
+    assert bool(untolerated(taints, tolerations, KUBERNETES.filtering)) == bool(against)
     for one in judged:
         assert (one.toleration is None) == str(one).startswith("nothing tolerates ")
         assert one.until is None or (one.evicts and one.until >= NOW)

@@ -168,7 +168,7 @@ def test_labels_that_are_asked_for_no_more_and_values_that_are_gone_are_forgotte
         held = column.holding(lambda value, number=number: value == f"h{number}", fleet.rows)  # type: ignore[misc]  # mypy does not infer a lambda's default
         assert held.tolist() == [False, True]
         assert len(column.values) <= 2 * (2 + 256)
-    assert fleet.labels_kept <= 256
+    assert len(fleet._columns) <= 256
 
 
 def test_texts_of_earlier_managed_clusters_lose_their_codes() -> None:
@@ -179,6 +179,6 @@ def test_texts_of_earlier_managed_clusters_lose_their_codes() -> None:
         codes = fleet.column(CodeColumn("r"))
         assert codes[fleet.row("stays")] == fleet.code("eu")
         fleet.put(ManagedClusterFacts("changes", {"r": f"r{number}"}))
-        assert fleet.texts_coded <= 4096 + 2
+        assert len(fleet._codes) <= 4096 + 2
     some = LabelColumn(LabelTerms((("r", "In", frozenset({"r5999"})),)))
     assert fleet.column(some)[fleet.row("changes")]

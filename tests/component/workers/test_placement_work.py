@@ -308,4 +308,4 @@ def test_the_index_of_daemon_pods_is_empty_when_they_are_gone() -> None:
         record = Input(RESOURCES, 0, 10_000 + number, key, None, nodes.meta(10_000 + number))
         bench.service.process(bench.states[0], [record], START, fresh=True)
     drain(bench)
-    assert state.places == 0
+    assert not state._places

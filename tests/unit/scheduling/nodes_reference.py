@@ -10,7 +10,7 @@ from moorage.decide.kubernetes.selectors import matches_node_selector, matches_n
 from moorage.decide.scheduling.nodes.fleet import COUNTED_AT_LEAST, TAKEN_AS_ENOUGH, NodeFacts
 from moorage.decide.scheduling.nodes.pod_shape import PodShape
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES, UNSCHEDULABLE_TAINT
-from moorage.decide.taints.matching import first_match, fits, normalize_reversed, prefer_count
+from moorage.decide.taints.matching import first_match, normalize_reversed, prefer_count, untolerated
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -37,7 +37,7 @@ def reasons(shape: PodShape, node: NodeFacts, bound: Sequence[Bound]) -> list[st
     here = [one for one in bound if one.node == node.name]
     if node.unschedulable and first_match(UNSCHEDULABLE_TAINT, shape.tolerations) is None:
         return ["node(s) were unschedulable"]
-    if not fits(node.taints, shape.tolerations, KUBERNETES.filtering):
+    if untolerated(node.taints, shape.tolerations, KUBERNETES.filtering):
         return ["node(s) had untolerated taint(s)"]
     selected = all(node.labels.get(key) == value for key, value in shape.node_selector)
     if shape.required is not None:

@@ -60,7 +60,8 @@ def test_what_cannot_be_read(specs: list[str], message: str) -> None:
 def test_adding_what_is_there_changes_nothing() -> None:
     found = set_taints([KEY1], [Taint(key="key1", value="other", effect="NoSchedule")], [], added_at=T1)
     assert found.taints == (KEY1,)
-    assert not found.changed
+    assert not any(found.fresh)
+    assert not found.removed
 
 
 def test_overwriting_takes_value_and_time_and_keeps_the_place() -> None:
@@ -96,7 +97,7 @@ def test_kubectls_refusals() -> None:
 
 
 def test_overwrite_and_other_effects_are_no_conflict() -> None:
-    assert apply_specs("node n1", [KEY1], parse_taints(["key1=v:NoSchedule"]), overwrite=True).changed
+    assert apply_specs("node n1", [KEY1], parse_taints(["key1=v:NoSchedule"]), overwrite=True).fresh == (True,)
     found = apply_specs("node n1", [KEY1], parse_taints(["key1=value1:NoExecute"]), added_at=T0)
     assert found.taints == (KEY1, KEY1_EXECUTE)
 

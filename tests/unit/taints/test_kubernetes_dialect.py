@@ -3,7 +3,7 @@ from __future__ import annotations
 from tests.support.tables import table
 
 from moorage.apiserver.rules.validation.core import validate_taints
-from moorage.decide.taints.dialects.kubernetes import CONDITION_TAINTS, KUBERNETES, SYSTEM_KEYS, condition_taints
+from moorage.decide.taints.dialects.kubernetes import CONDITION_TAINTS, KUBERNETES, UNSCHEDULABLE_TAINT
 
 
 @table(
@@ -21,15 +21,21 @@ from moorage.decide.taints.dialects.kubernetes import CONDITION_TAINTS, KUBERNET
     ],
 )
 def test_conditions_become_taints(condition: str, status: str, expected: list[str]) -> None:
-    found = condition_taints({condition: status})
+    found = [
+        taint
+        for row in CONDITION_TAINTS
+        if (row.condition, row.status) == (condition, status)
+        for taint in row.taints()
+    ]
     assert [f"{t.key.removeprefix('node.kubernetes.io/')}:{t.effect}" for t in found] == expected
 
 
 def test_unschedulable_is_a_taint_beside_the_others() -> None:
-    found = condition_taints({"Ready": "False"}, unschedulable=True)
-    assert [(t.key, t.effect) for t in found][-1] == ("node.kubernetes.io/unschedulable", "NoSchedule")
-    assert validate_taints(found) == []
-    assert {t.key for t in found} <= SYSTEM_KEYS
+    assert (UNSCHEDULABLE_TAINT.key, UNSCHEDULABLE_TAINT.effect) == ("node.kubernetes.io/unschedulable", "NoSchedule")
+    not_ready = [
+        taint for row in CONDITION_TAINTS if (row.condition, row.status) == ("Ready", "False") for taint in row.taints()
+    ]
+    assert validate_taints([*not_ready, UNSCHEDULABLE_TAINT]) == []
 
 
 def test_effects_that_evict_also_filter_and_none_does_all() -> None:

@@ -8,7 +8,7 @@ from tests.support.taint_strategies import TAINT_LISTS, TAINTS, TOLERATION_LISTS
 
 from moorage.decide.kubernetes.quantities import canonical_int64
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES
-from moorage.decide.taints.matching import first_match, fits, normalize_reversed, prefer_count, tolerates, untolerated
+from moorage.decide.taints.matching import first_match, normalize_reversed, prefer_count, tolerates, untolerated
 from moorage_schemas.taint import Taint, Toleration
 
 GPU = Taint(key="gpu", value="yes", effect="NoSchedule")
@@ -102,8 +102,8 @@ def test_several_taints_work_as_a_filter() -> None:
         Toleration(key="key1", operator="Equal", value="value1", effect="NoExecute"),
     ]
     assert untolerated(taints, tolerations, KUBERNETES.filtering) == (taints[2],)
-    assert not fits(taints, tolerations, KUBERNETES.filtering)
-    assert fits(taints[:2], tolerations, KUBERNETES.filtering)
+    assert untolerated(taints, tolerations, KUBERNETES.filtering)
+    assert not untolerated(taints[:2], tolerations, KUBERNETES.filtering)
     assert prefer_count(taints, tolerations, KUBERNETES.scoring) == 1
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.support.taint_strategies import TAINT_LISTS, TOLERATION_LISTS
 
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES
-from moorage.decide.taints.matching import fits, prefer_count
+from moorage.decide.taints.matching import prefer_count, untolerated
 from moorage.decide.taints.node_taint_matrix import TaintMatrix
 from moorage_schemas.taint import Taint, Toleration
 
@@ -30,7 +30,7 @@ def agree(
         expected = sorted(
             name
             for name, taints in nodes.items()
-            if fits(taints, tolerations, KUBERNETES.filtering, comparison=comparison, strict=strict)
+            if not untolerated(taints, tolerations, KUBERNETES.filtering, comparison=comparison, strict=strict)
         )
         assert matrix.names(words) == expected
         bits, counts = matrix.fits(tolerations), matrix.prefer_counts(tolerations)

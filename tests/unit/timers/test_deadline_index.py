@@ -41,7 +41,7 @@ def test_it_is_a_table_of_deadlines(steps: list[tuple[str, str, int]]) -> None:
                 del model[gone]
         assert index.next() == min(model.values(), default=None)
         assert len(index) == len(model)
-        assert {one: index.get(one) for one in "abcdef"} == {one: model.get(one) for one in "abcdef"}
+        assert {one: index._at.get(one) for one in "abcdef"} == {one: model.get(one) for one in "abcdef"}
 
 
 def test_deadlines_that_are_set_anew_all_the_time_take_no_room() -> None:

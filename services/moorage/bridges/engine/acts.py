@@ -224,11 +224,6 @@ class Contention:
             _log.warning("bridge.contradicted", act=self._act, key=key, times=known.times, pause=known.pause)
             self._noticed(key)
 
-    @property
-    def remembered(self) -> int:
-        """The number of objects whose last write is remembered."""
-        return len(self._written)
-
     def gone(self, key: str) -> None:
         """Forget an object that no longer exists."""
         self._written.pop(key, None)

@@ -42,7 +42,6 @@ class GatewayAddress:
     """Where the gateway is, and what it is shown.
 
     Attributes:
-        server: its address.
         headers: the headers of each request, such as a token that is renewed on disk.
         tls: what a connection by HTTPS trusts and shows.
     """

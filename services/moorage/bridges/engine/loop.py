@@ -99,16 +99,7 @@ class FleetGate:
 
 
 class BridgeOutlets(Generic[Act]):
-    """The connections of a bridge.
-
-    Args:
-        plan: what the bridge does.
-        state: the cluster as it was seen.
-        tables: the content of the topics.
-        leases: which targets are silent.
-        client: of the cluster.
-        gateway: takes objects and reports.
-    """
+    """The connections of a bridge."""
 
     def __init__(
         self,
@@ -154,9 +145,7 @@ class BridgeLeadership:
     A bridge without acts needs no right to write to its cluster, so it has no Lease there and is always allowed.
 
     Args:
-        client: of the cluster.
         link: has the namespace of the Lease.
-        name: of the Lease.
         is_acting: whether the bridge has acts.
         begins: called when this process begins to lead.
     """
@@ -244,9 +233,7 @@ class BridgeLoop(ABC, Generic[Act, State]):
     """The parts of a bridge that send and act, once the cluster and the topics are known.
 
     Args:
-        state: the cluster as it was seen.
         outlets: what it sends and writes by.
-        observations: compute its reports.
         works: what each act does for a key.
     """
 

@@ -43,7 +43,6 @@ class BridgeMember(TaskMember, Generic[Act, State]):
 
     Args:
         settings: the address of Kafka, with the fleet's actual number of partitions.
-        plan: what the bridge does.
         state: what it sees, which calls `_noticed`.
         tables: the content of the topics, which calls `_touched`.
         loop: makes what sends and acts, once the cluster and the topics are known.

@@ -44,7 +44,6 @@ class MirroredObjects:
     """Which objects are mirrored, by the records of this process: its requests, and the content of the topics.
 
     Args:
-        source: of the bridge.
         tables: the content of the topics, with the mirrored objects.
         present: returns an object as it is to be mirrored. None if it is not in the cluster.
     """
@@ -103,12 +102,7 @@ class MirroredObjects:
         self._sent_before = dict(self._sent)
 
     def gone(self, kinds: frozenset[str], present: frozenset[str]) -> list[str]:
-        """Return the keys of the objects of some kinds that are mirrored and no longer exist.
-
-        Args:
-            kinds: all of whose objects are known.
-            present: the keys of all that exist.
-        """
+        """Return the keys of the objects of some kinds that are mirrored and no longer exist."""
         mirrored = {key for key, record in self._tables.resources.items() if record.source == self._source}
         return [key for key in {*mirrored, *self._sent} if ResourceKey.parse(key).kind in kinds and key not in present]
 
@@ -117,9 +111,7 @@ class MirrorSender(BatchSender):
     """A sender of the objects that differ from those sent last, and of deletions.
 
     Args:
-        source: of the bridge.
         cluster: the name of the cluster. Empty for the home fleet.
-        gateway: takes the objects.
         objects: the objects, and what is mirrored of them.
         sent: called with the keys of objects that `resources` has now.
         is_urgent: returns whether an object goes before others.

@@ -50,10 +50,6 @@ class TargetObservations(ABC, Generic[State, Tables]):
     """Reports on targets from what was seen.
 
     Attributes:
-        source: of the bridge.
-        state: the cluster as it was seen.
-        tables: the content of the topics.
-        leases: which targets are silent.
         is_mirrored: returns whether an object is in `resources` with a uid, so that it can be reported on.
         cluster: the name of the cluster in references. Empty for the home fleet.
     """
@@ -175,18 +171,7 @@ class WorkObservations(TargetObservations[State, HealthTables]):
         reason: str = "",
         message: str = "",
     ) -> Report:
-        """Return a report on work.
-
-        Args:
-            key: of the work.
-            uid: of the work.
-            generation: of its binding.
-            target: the name of the target on which it is.
-            kind: the type of the condition.
-            status: of the condition.
-            reason: of the condition.
-            message: of the condition.
-        """
+        """Return a report on work."""
         return Report(
             self._target(target),
             kind,

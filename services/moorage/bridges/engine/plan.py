@@ -62,14 +62,11 @@ class BridgePlan(Generic[Act]):
         link: how its cluster and the gateway are reached.
         source: of its objects and reports.
         lease: the name of the Lease that elects one of several bridges.
-        acts: what is written to the cluster.
         target_acts: those that write to targets.
         held_acts: those that wait until the topics contain the fleet.
         target: the kind of the targets.
         work: the kinds of what is placed on them.
-        followed: the kinds of objects that are read.
         mirrored: the kinds of those that are mirrored.
-        leases: where the Leases of targets are.
         grace: seconds without a sign of life after which a target is silent, unless it has a grace period of its own.
         patience: seconds after which work is placed although something of the fleet is not known. None waits for ever.
         pace: seconds between two batches of objects that are not urgent.

@@ -46,9 +46,6 @@ class Reports(BatchSender):
     """A sender of the reports that differ from those sent last.
 
     Args:
-        source: of the bridge.
-        gateway: takes the reports.
-        clock: the source of the time.
         present: returns what is to be reported under a key now. None for nothing.
         is_known: returns whether the topics have a report. It is called for what this process has not sent.
         is_urgent: returns whether a report goes before others. Those on targets do: all of their workloads may have to

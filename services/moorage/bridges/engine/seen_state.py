@@ -39,7 +39,6 @@ class SeenState(ABC, Generic[Target]):
     """The objects of one cluster.
 
     Args:
-        seen: called for each change.
         cluster: its name in references. Empty for the home fleet.
     """
 

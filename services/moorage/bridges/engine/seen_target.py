@@ -129,13 +129,9 @@ class SeenTarget:
     """A target as it was last seen.
 
     Attributes:
-        name: its name.
-        uid: its uid.
-        version: its resource version.
         taints: all of its taints.
         own_taints: those that a bridge has noted as its own.
         managed_taints: those that it may remove.
-        conditions: its conditions by type.
         leaving: whether it is being deleted.
         heartbeat: what changes when it gives a sign of life beside its Lease. Empty if nothing does.
     """

@@ -51,11 +51,6 @@ class Leases:
         self._renewals: dict[str, _Renewal] = {}
         self._silent: set[str] = set()
 
-    @property
-    def silent(self) -> frozenset[str]:
-        """The targets that are silent."""
-        return frozenset(self._silent)
-
     def is_silent(self, target: str) -> bool:
         """Return whether a target is silent."""
         return target in self._silent
@@ -118,9 +113,6 @@ class SilenceWatch:
     """A watch over the renewals of Leases, until it is cancelled.
 
     Attributes:
-        client: of the cluster.
-        leases: what was seen of them.
-        resource: where they are.
         linked: returns whether everything that happens in the cluster is seen.
         renewed: takes a Lease that was read.
         changed: called with a target that has fallen silent.

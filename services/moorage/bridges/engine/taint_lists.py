@@ -33,8 +33,6 @@ class TaintActs(ABC, Generic[Target]):
     """The writer of the taints that the topics determine to targets.
 
     Attributes:
-        client: of the cluster.
-        tables: the content of the topics.
         target: returns a target as it was last seen. None if it does not exist.
         seen: takes a target as the cluster has answered, which is faster than the watch.
         is_settled: returns whether the topics contain what was seen of a target.
@@ -184,12 +182,6 @@ def taints_patch(
 
     The list is written whole and with the version that it was read at, because the API server keeps it as one value.
     The taints of others stay as they are and where they are.
-
-    Args:
-        target: as it was read.
-        wanted: the taints that Moorage gives it.
-        managed: the taints on it that may be removed.
-        written: how a taint is written.
     """
     others = [one for one in target.taints if identity_of(one) not in managed]
     theirs = {identity_of(one) for one in others}

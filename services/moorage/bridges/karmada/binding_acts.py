@@ -41,12 +41,9 @@ class BindingActs:
     """The writer of decisions to the bindings of a control plane.
 
     Attributes:
-        client: of the control plane.
-        tables: the content of the topics.
         binding: returns a binding as it was last seen, by its key. None if it does not exist.
         seen: takes a binding as the control plane has answered, which is faster than the watch.
         undone: decides when to write again what another controller has reverted.
-        tell: sends an event to the control plane.
     """
 
     client: KubeClient

@@ -23,11 +23,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(eq=False)
 class MemberActs(TaintActs[SeenMember]):
-    """The writer of taints to the Clusters of a control plane.
-
-    Attributes:
-        tell: sends an event to the control plane.
-    """
+    """The writer of taints to the Clusters of a control plane."""
 
     tell: Callable[[JsonObject], None]
 

@@ -97,15 +97,10 @@ class SeenBinding:
 
     Attributes:
         namespace: its namespace. Empty for a ClusterResourceBinding.
-        name: its name.
-        uid: its uid.
-        version: its resource version.
         generation: the number of its desired state.
         clusters: the replicas on each cluster that it is on.
         tasks: its graceful eviction tasks.
-        placement: where it may go.
         applied: what is noted as the placement that was applied last.
-        status: its whole status.
         leaving: whether it is being deleted.
         is_placed: whether Moorage places it. Otherwise another scheduler does.
         about: what events name: itself, and the resource that it places.
@@ -182,7 +177,6 @@ class PlaneState(SeenState[SeenMember]):
 
     Args:
         scheduler: the `spec.schedulerName` of the bindings that Moorage places, beside those that name it.
-        seen: called for each change.
     """
 
     def __init__(self, scheduler: str, seen: Seen) -> None:
@@ -232,11 +226,6 @@ def binding_path(namespace: str, name: str) -> str:
     if namespace:
         return f"{_WORK}/namespaces/{namespace}/resourcebindings/{name}"
     return f"{_WORK}/clusterresourcebindings/{name}"
-
-
-def is_binding(key: str) -> bool:
-    """Return whether a key is that of a binding."""
-    return ResourceKey.parse(key).kind in BINDING_KINDS
 
 
 def reduced(found: Mapping[str, Any], scheduler: str) -> JsonObject:

@@ -148,7 +148,6 @@ class PlaneOptions:
 
     Attributes:
         link: how it is reached.
-        acts: what is written to it.
         scheduler: the `spec.schedulerName` of the bindings that Moorage places, beside those that name it.
         grace: seconds without a sign of life of its agent after which a cluster is silent.
     """

@@ -19,9 +19,7 @@ class ApiError(Exception):
     """A refused request.
 
     Attributes:
-        status: the HTTP status.
         reason: the `reason` of the `Status`, such as `AlreadyExists`. Empty if there is none.
-        message: the text of the server.
         retry_after: seconds after which the server accepts the request again. None if it names none.
         causes: the types of the causes in the details.
     """

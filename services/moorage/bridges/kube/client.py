@@ -155,9 +155,7 @@ class KubeClient:
 
     Args:
         api: what `kubernetes_asyncio` has made of a kubeconfig: the address, TLS, and the user.
-        limiter: limits the requests.
         kubeconfig: has the credentials, if they come from one.
-        refusals: notes what is not permitted.
     """
 
     def __init__(

@@ -81,10 +81,6 @@ class Election:
     """The part of one process in the election by a Lease.
 
     Args:
-        client: of the cluster.
-        namespace: of the Lease.
-        name: of the Lease.
-        identity: of this process.
         duration: seconds without a renewal after which another process takes the Lease.
         on_change: called when this process begins or ceases to lead.
     """

@@ -39,9 +39,7 @@ class Reflector:
     """A follower of one resource, until it is cancelled.
 
     Args:
-        client: of the cluster.
         path: of the list, such as `/api/v1/nodes`.
-        sink: takes the objects.
         params: selectors of the list.
     """
 

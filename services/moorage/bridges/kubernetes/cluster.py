@@ -67,7 +67,6 @@ class ClusterState(SeenState[SeenNode]):
 
     Args:
         cluster: its name in references. Empty for the home fleet.
-        seen: called for each change.
         scheduler: the `spec.schedulerName` of the pods that Moorage places, beside those that name it.
     """
 

@@ -144,7 +144,6 @@ class BridgeOptions:
     Attributes:
         link: how it is reached.
         cluster: the name of the cluster in references. Empty for the home fleet.
-        acts: what is written to it.
         eviction_mode: how pods are removed.
         scheduler: the `spec.schedulerName` of the pods that Moorage places, beside those that name it.
         grace: seconds without a renewal of its Lease after which a node is silent.

@@ -36,7 +36,6 @@ class DecidedTables(WorkTables[LastPlacement, RequestedEviction]):
 
     Args:
         cluster: the name of the cluster in references. Empty for the home fleet.
-        touched: called for each change.
     """
 
     _work = ("Pod",)

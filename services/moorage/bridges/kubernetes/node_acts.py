@@ -33,8 +33,6 @@ class NodeActs:
     """The writer of taints and conditions to the nodes of a cluster.
 
     Attributes:
-        client: of the cluster.
-        tables: the content of the topics.
         source: of the bridge, whose own reports are not written back.
         node: returns a node as it was last seen. None if it does not exist.
         is_silent: returns whether a node has fallen silent.

@@ -39,10 +39,7 @@ class PodActs:
     """The evictions and bindings of pods in a cluster.
 
     Attributes:
-        client: of the cluster.
-        tables: the content of the topics.
         pod: returns a pod as it was last seen, by its key. None if it does not exist.
-        tell: sends an event to the cluster.
         failed: called with the key and the uid of a pod that could not be evicted, and why. The text is empty when that
             has ended.
         mode: how pods are removed.

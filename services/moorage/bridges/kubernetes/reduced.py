@@ -71,9 +71,6 @@ class SeenPod:
     """A pod as it was last seen.
 
     Attributes:
-        namespace: its namespace.
-        name: its name.
-        uid: its uid.
         node: the node that it is bound to. Empty if it has none.
         scheduler: `spec.schedulerName` as it is mirrored: `moorage` for the pods that Moorage places.
         leaving: whether it is being deleted.

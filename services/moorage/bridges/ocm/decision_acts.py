@@ -37,11 +37,7 @@ class DecisionActs:
     """The writer of decisions on placements to a hub.
 
     Attributes:
-        client: of the hub.
-        tables: the content of the topics.
-        state: the hub as it was seen.
         contention: decides when to write decisions again that another controller has reverted.
-        tell: sends an event to the hub.
     """
 
     client: KubeClient

@@ -104,7 +104,6 @@ class HubState(SeenState[SeenCluster]):
     """The objects of one hub.
 
     Args:
-        seen: called for each change.
         is_decided: returns whether Moorage has decided on a placement, by its key and uid. What is on the hub is then
             what it has written there, or is about to be.
     """

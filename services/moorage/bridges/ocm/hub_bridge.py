@@ -194,7 +194,6 @@ class HubOptions:
 
     Attributes:
         link: how it is reached.
-        acts: what is written to it.
     """
 
     link: Link

@@ -275,13 +275,7 @@ def forbidden(field: str, value: str, rule: str) -> Refusal:
 
 
 def _check(grants: Iterable[Grant], claim: ReportClaim, whose: str) -> Refusal | None:
-    """Check that one grant covers a report. The refusal names the first field that no grant covers.
-
-    Args:
-        grants: those that may count.
-        claim: the report.
-        whose: which grants these are, for the message.
-    """
+    """Check that one grant covers a report. The refusal names the first field that no grant covers."""
     most = 0
     for grant in grants:
         covered = grant.covered(claim)

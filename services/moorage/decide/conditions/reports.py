@@ -155,12 +155,7 @@ class KeptCondition(Struct, gc=False):
 
 
 def source_of(report: ConditionReported, sender: str) -> str:
-    """Return the source of a report: the one that it names, else the sender, truncated to the length that is kept.
-
-    Args:
-        report: the report.
-        sender: the CloudEvents source.
-    """
+    """Return the source of a report: the one that it names, else the sender, truncated to the length that is kept."""
     return report.source or sender[:_SOURCE_CHARACTERS]
 
 

@@ -143,9 +143,6 @@ class ZoneTable:
     the generation of grants increases for each target, across restarts and changes of its zone. When the record with
     the highest generation is deleted, another record takes over the counter. Without zones, no nodes exist, and all
     stored grants have been deleted.
-
-    Args:
-        rules: the settings.
     """
 
     def __init__(self, rules: ZoneRules) -> None:

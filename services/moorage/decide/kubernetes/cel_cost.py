@@ -128,13 +128,7 @@ Scores = Callable[[str], Any]
 
 
 def cost(node: Node, variables: Mapping[str, Any], scores: Scores | None = None) -> int:
-    """Return the highest possible cost of evaluating an expression.
-
-    Args:
-        node: the expression.
-        variables: the values of the variables.
-        scores: returns what `scores` returns.
-    """
+    """Return the highest possible cost of evaluating an expression."""
     # A value is measured only where that is needed.
     known = {name: _UNMEASURED._replace(value=value) for name, value in variables.items()}
     return int(_Walk(scores).visit(node, known)[0])

@@ -74,8 +74,6 @@ class FieldError:
     Attributes:
         path: the path of the field, such as `spec.tolerations[0].operator`.
         kind: the kind of error.
-        value: the value of the field.
-        detail: the rule.
     """
 
     path: str

@@ -27,7 +27,6 @@ class EvictNow:
     Attributes:
         taints: the untolerated taints, or else those that are tolerated for zero seconds or less.
         tolerated: the pairs whose `tolerationSeconds` is zero or less. Empty if a taint is untolerated.
-        reason: the cause as text.
     """
 
     taints: tuple[Taint, ...]
@@ -43,7 +42,6 @@ class EvictAt:
         deadline: the earliest end of a tolerated time, UTC. If it has passed, the work has to leave now.
         taint: the taint that sets the deadline. If several set the same deadline, the first.
         toleration: the toleration that sets the deadline.
-        reason: the cause as text.
     """
 
     deadline: datetime
@@ -58,7 +56,6 @@ class Keep:
 
     Attributes:
         tolerated: the taints that evict, each with the toleration that tolerates it forever. Empty if no taint evicts.
-        reason: the cause as text.
     """
 
     tolerated: tuple[Tolerated, ...]

@@ -39,17 +39,11 @@ class TaintUpdate:
     Attributes:
         taints: all taints. Those that stay keep their order, new ones are at the end.
         fresh: for each of `taints`, whether this change added or overwrote it.
-        removed: the taints that were removed.
     """
 
     taints: tuple[Taint, ...]
     fresh: tuple[bool, ...]
     removed: tuple[Taint, ...]
-
-    @property
-    def changed(self) -> bool:
-        """Whether the change had any effect."""
-        return any(self.fresh) or bool(self.removed)
 
 
 def _parse_one(spec: str, dialect: EffectRules, *, strict: bool) -> Taint:

@@ -76,18 +76,6 @@ def untolerated(
     )
 
 
-def fits(
-    taints: Iterable[Taint],
-    tolerations: Sequence[Toleration],
-    filtering: Collection[str],
-    *,
-    comparison: bool = True,
-    strict: bool = True,
-) -> bool:
-    """Return whether every taint with a filtering effect is tolerated."""
-    return not untolerated(taints, tolerations, filtering, comparison=comparison, strict=strict)
-
-
 def prefer_count(
     taints: Iterable[Taint],
     tolerations: Sequence[Toleration],

@@ -29,10 +29,6 @@ class DeadlineIndex(Generic[K]):
         """Return the number of deadlines."""
         return len(self._at)
 
-    def get(self, key: K) -> datetime | None:
-        """Return the deadline of a key. None if it has none."""
-        return self._at.get(key)
-
     def set(self, key: K, at: datetime) -> None:
         """Set or replace the deadline of a key."""
         if self._at.get(key) == at:

@@ -105,12 +105,7 @@ class TimerTable:
             self._rest(timer)
 
     def take_due(self, now: datetime, limit: int) -> list[Timer]:
-        """Take timers whose deadline is not after `now`, earliest first, then by id. They count as fired.
-
-        Args:
-            now: the present time.
-            limit: the maximum number of timers to take.
-        """
+        """Take timers whose deadline is not after `now`, earliest first, then by id. They count as fired."""
         taken: list[Timer] = []
         heap, until = self._deadlines, now.timestamp()
         while heap and len(taken) < limit and heap[0][0] <= until:

@@ -116,7 +116,6 @@ class MemoryTopics:
     """Every topic of the contract.
 
     Args:
-        partitions: the number of partitions of each topic.
         clock: returns the time at which a record is written.
     """
 

@@ -139,7 +139,6 @@ class Snapshot:
         *,
         services: Sequence[Service[Any] | type[Service[Any]]] = (),
         topics: Iterable[Topic] | None = None,
-        whole: Iterable[Topic] = (),
         progress: Progress | None = None,
     ) -> Snapshot:
         """Read the copy from Kafka.
@@ -148,7 +147,6 @@ class Snapshot:
             settings: the address of Kafka, and the topics' prefix.
             services: the services whose positions and unprocessed records are read.
             topics: the topics to read. The default is all that hold state, and those that the services read.
-            whole: topics of which every record is kept.
             progress: called with the progress.
 
         Raises:
@@ -157,11 +155,8 @@ class Snapshot:
             TimeoutError: Kafka does not answer.
             OSError: Kafka cannot be reached.
         """
-        history = frozenset(topic.short for topic in whole)
-        chosen = list(dict.fromkeys([*(COMPACTED if topics is None else topics), *whole]))
-        if topics is None:
-            chosen = list(dict.fromkeys([*chosen, *topics_of(services)]))
-        return await _Loading(settings, services, chosen, history, progress).run()
+        chosen = list(dict.fromkeys((*COMPACTED, *topics_of(services)) if topics is None else topics))
+        return await _Loading(settings, services, chosen, progress).run()
 
     def records(self, topic: Topic) -> list[Kept]:
         """Return the records of a topic, by partition and offset."""
@@ -235,13 +230,11 @@ class _Loading:
         settings: Settings,
         services: Sequence[Service[Any] | type[Service[Any]]],
         topics: Sequence[Topic],
-        whole: frozenset[str],
         progress: Progress | None,
     ) -> None:
         self._settings = settings
         self._services = services
         self._topics = {topic.name(settings.topic_prefix): topic for topic in topics}
-        self._whole = whole
         self._progress = progress
         self._positions: dict[tuple[str, str, int], int] = {}
         self._states = {
@@ -291,8 +284,6 @@ class _Loading:
     def _hold(self, tp: TopicPartition, committed: Mapping[tuple[str, TopicPartition], int]) -> int:
         """Return the offset from which every record is kept: the position of the slowest service."""
         topic = self._topics[tp.topic]
-        if topic.short in self._whole:
-            return 0
         stand = [2**63]
         for one in self._services:
             if topic in one.sources:

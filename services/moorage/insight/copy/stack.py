@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
+from typing_extensions import override
+
 from moorage.insight.copy.memory import MemoryTopics, Record
 from moorage.insight.copy.snapshot import Snapshot
 from moorage.runtime.engine.batch import BatchDecision
@@ -43,6 +45,7 @@ from moorage.runtime.service import (
     child_meta,
     source_name,
 )
+from moorage.runtime.wire.record_format import RecordFormat
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.topics import Topic, partition_of
@@ -59,46 +62,37 @@ class RestlessError(AssertionError):
 _AT_ONCE: Final = 1_000_000  # records; small batches have no advantage in memory
 
 
-class MemoryFormat:
-    """Records in memory, with events that need not become bytes."""
+class MemoryFormat(RecordFormat):
+    """Records in memory, with events that need not become bytes. There are no rows, and positions are committed."""
 
+    @override
     def decode(
-        self,
-        topic: Topic,  # noqa: ARG002 - a record has its topic
-        record: Record,
-        *,
-        third_party: bool = False,
-        max_bytes: int | None = None,
+        self, topic: Topic, record: Record, *, third_party: bool = False, max_bytes: int | None = None
     ) -> Input | Malformed:
-        """Return a record as a service gets it."""
         return record.decode(third_party=third_party, max_bytes=max_bytes)
 
-    def table(self, topic: Topic, record: Record) -> tuple[str, Model | None]:  # noqa: ARG002 - as above
-        """Return the key and event of a record of a table. The event is None for a tombstone.
-
-        Raises:
-            TypeError: the record is not an event of Moorage.
-        """
+    @override
+    def table(self, topic: Topic, record: Record) -> tuple[str, Model | None]:
         return record.name, record.event
 
-    def rows(self, topic: Topic, reader: RowFormat) -> None:  # noqa: ARG002 - as above
-        """Return None, because the events exist already."""
-        return
-
-    def positions(self, record: Record, source: str) -> Mapping[str, int] | None:  # noqa: ARG002 - there are never any
-        """Return None, because every offset is committed with the records that rest on it."""
+    @override
+    def rows(self, topic: Topic, reader: RowFormat) -> None:
         return None
 
+    @override
+    def positions(self, record: Record, source: str) -> Mapping[str, int] | None:
+        return None
+
+    @override
     def written(self, record: Record) -> int:
-        """Return the record's place among the records of all topics."""
         return record.seq
 
+    @override
     def raw(self, record: Record) -> RawRecord:
-        """Return the raw record."""
         return RawRecord(record.key, record.value, record.headers)
 
-    def serialize(self, emit: Emit) -> bytes | None:  # noqa: ARG002 - the event itself is passed on
-        """Return None, because events do not become bytes here."""
+    @override
+    def serialize(self, emit: Emit) -> bytes | None:
         return None
 
 
@@ -137,8 +131,6 @@ class MemoryStack:
     """Services that are connected through topics in memory.
 
     Args:
-        services: the services.
-        partitions: the number of partitions of each topic.
         start: the time at the start.
         report_max_bytes: the largest record that is accepted from third parties.
         through_codec: whether every event becomes bytes and is decoded again, as on Kafka. Otherwise services pass on
@@ -253,11 +245,7 @@ class MemoryStack:
         self.run()
 
     def next_due(self, *, without: Collection[str] = ()) -> datetime | None:
-        """Return the earliest instant after the present that a partition waits for.
-
-        Args:
-            without: the names of services that are left out.
-        """
+        """Return the earliest instant after the present that a partition waits for."""
         wakes = [
             due for name, p in self._places() if name not in without and (due := self.next_wake(name, p)) is not None
         ]
@@ -268,13 +256,7 @@ class MemoryStack:
         return self._owner(service, partition).engine.next_due()
 
     def step(self, service: str, partition: int, *, limit: int | None = None) -> bool:
-        """Let one partition of a service process a batch and do what is due. Returns False if there was nothing to do.
-
-        Args:
-            service: the name of the service.
-            partition: the partition.
-            limit: the largest number of records in the batch.
-        """
+        """Let one partition of a service process a batch and do what is due. Return False if nothing was to do."""
         owner = self._owner(service, partition)
         engine = owner.engine
         self._catch_up(owner)
@@ -334,7 +316,7 @@ class MemoryStack:
                 lazy_commit=timedelta(0),
             ),
             form=self._format,
-            seconds=_no_time,
+            seconds=lambda: 0.0,  # the duration of a slice does not matter in memory
         )
         owner = self._owners[name, partition] = CopyTask(
             engine, dict.fromkeys((topic.short for topic in service.follows), 0)
@@ -489,8 +471,3 @@ class MemoryStack:
 
     def _pending(self) -> Iterator[tuple[str, int, datetime | None]]:
         return ((name, p, self.next_wake(name, p)) for name, p in self._places())
-
-
-def _no_time() -> float:
-    """Return 0, because the duration of a slice does not matter in memory."""
-    return 0.0

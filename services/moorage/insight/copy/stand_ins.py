@@ -23,6 +23,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
+from typing_extensions import override
+
 from moorage.decide.disruption.budgets import is_pod
 from moorage.decide.taints.desired.addons import AVAILABLE, LEASE, AddOnLease
 from moorage.insight.copy.snapshot import Kept, Snapshot
@@ -53,8 +55,8 @@ class StillTimer(TimerService):
     def __init__(self, since: datetime) -> None:
         self._since = since
 
+    @override
     def apply(self, state: TimerPartition, topic: Topic, key: str, event: Model | None) -> None:
-        """Apply a timer, or the firing of one. A heartbeat's timer that is not overdue waits forever."""
         if (
             topic is TIMERS
             and isinstance(event, SetTimer)
@@ -69,8 +71,8 @@ class StillTimer(TimerService):
 class StillEviction(Eviction):
     """An eviction service that removes no ended eviction."""
 
-    def next_removal(self, state: EvictionPartition) -> datetime | None:  # noqa: ARG002 - it is the same for all states
-        """Return None: nothing is removed."""
+    @override
+    def next_removal(self, state: EvictionPartition) -> datetime | None:
         return None
 
     def remove_old(self, state: EvictionPartition, now: datetime, emits: list[Emit]) -> None:
@@ -145,27 +147,21 @@ class Sweep(Service[Pods]):
     outputs: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
     follows: ClassVar[tuple[Topic, ...]] = (RESOURCES,)
 
-    def new_state(self, partition: int) -> Pods:  # noqa: ARG002 - every partition has the same initial state
-        """Return an empty state for a partition."""
+    @override
+    def new_state(self, partition: int) -> Pods:
         return Pods()
 
+    @override
     def apply(self, state: Pods, topic: Topic, key: str, event: Model | None) -> None:
-        """Apply a declared pod."""
         if topic is RESOURCES and is_pod(key):
             if isinstance(event, ResourceDeclared) and not event.object["metadata"].get("finalizers"):
                 state.uids[key] = event.uid
             else:
                 state.uids.pop(key, None)
 
-    def process(
-        self,
-        state: Pods,
-        batch: Sequence[Input],
-        now: datetime,
-        *,
-        fresh: bool = False,  # noqa: ARG002 - it needs nothing that could be late
-    ) -> list[Emit]:
-        """Delete the resource of each bare pod that was evicted, if it is still the same pod."""
+    @override
+    def process(self, state: Pods, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+        # deletes the resource of each bare pod that was evicted, if it is still the same pod
         emits = []
         for record in batch:
             placed = record.event
@@ -199,15 +195,9 @@ class Deployers(Service[None]):
     def apply(self, state: None, topic: Topic, key: str, event: Model | None) -> None:
         """Keep nothing."""
 
-    def process(
-        self,
-        state: None,  # noqa: ARG002 - it keeps nothing
-        batch: Sequence[Input],
-        now: datetime,
-        *,
-        fresh: bool = False,  # noqa: ARG002 - it needs nothing that could be late
-    ) -> list[Emit]:
-        """Acknowledge each eviction that waits for its deployer."""
+    @override
+    def process(self, state: None, batch: Sequence[Input], now: datetime, *, fresh: bool = False) -> list[Emit]:
+        # acknowledges each eviction that waits for its deployer
         return [
             Emit(
                 WORKLOAD_CONDITIONS,

@@ -162,7 +162,7 @@ class _Stories(dict[str, _Story]):
         return found
 
 
-def document(simulated: Simulated, changes: Iterable[str] = ()) -> Document:
+def document(simulated: Simulated) -> Document:
     """Return all differences as one JSON object."""
     decisions, nowhere = _decisions(simulated)
     leaving, spared = departures(simulated)
@@ -178,7 +178,7 @@ def document(simulated: Simulated, changes: Iterable[str] = ()) -> Document:
         "taken": format_time(simulated.snapshot.taken),
         "until": format_time(simulated.until),
         "quiet": simulated.changed.quiet,
-        "changes": [*changes, *simulated.changed.said],
+        "changes": list(simulated.changed.said),
         "summary": {
             "targets": len(targets),
             "waiting": sum(any(wait["until"] is None for wait in one["waited"]) for one in targets),

@@ -176,11 +176,6 @@ class Trail:
         self._older = older or Listed(())
         self._chains: dict[str, list[EventRecord]] = {}
 
-    @classmethod
-    def of(cls, records: Iterable[EventRecord]) -> Trail:
-        """Return a trail of these records. One that occurs twice counts once."""
-        return cls(Listed(records))
-
     def _find(self, event_id: str) -> EventRecord | None:
         return self._present.find(event_id) or self._older.find(event_id)
 

@@ -25,7 +25,6 @@ class NotFoundError(LookupError):
 
     Args:
         resource: the plural with its group, such as `pods` or `deployments.apps`.
-        name: the name of the object.
     """
 
     def __init__(self, resource: str, name: str) -> None:

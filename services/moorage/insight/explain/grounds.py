@@ -76,7 +76,6 @@ class SnapshotGrounds(Grounds):
 
     Args:
         snapshot: the copy, with the records of at least `TOPICS`.
-        settings: the settings of the services.
     """
 
     def __init__(self, snapshot: Snapshot, settings: Settings) -> None:

@@ -96,12 +96,7 @@ class OlderRecords(Protocol):
         """Return the records of chains in some partitions."""
 
     async def reports(self, windows: Iterable[Window], wanted: frozenset[bytes]) -> Sequence[EventRecord]:
-        """Return the reports of chains that were written at some time.
-
-        Args:
-            windows: the partitions and times to search.
-            wanted: the correlation ids.
-        """
+        """Return the reports of chains that were written at some time."""
 
     async def of_key(self, topic: Topic, partition: int, key: str) -> Sequence[EventRecord]:
         """Return the records of a key that still exist.
@@ -119,12 +114,6 @@ async def complete(
     """Search for the missing records in the chains of an explanation.
 
     The taints of a target may have begun with earlier records of its taints. So these are searched for first.
-
-    Args:
-        told: the explanation.
-        present: the last record of each key.
-        older: the source of the other records.
-        partitions: the number of partitions of each topic.
 
     Raises:
         KafkaError: Kafka does not answer, or an answer is an error.
@@ -241,12 +230,7 @@ class TopicScan(OlderRecords):
     async def between(
         self, spans: Mapping[tuple[Topic, int], range], wanted: frozenset[bytes]
     ) -> Sequence[EventRecord]:
-        """Return the records of chains at some offsets.
-
-        Args:
-            spans: the offsets, by topic and partition.
-            wanted: the correlation ids.
-        """
+        """Return the records of chains at some offsets."""
         tps = {self._tp(topic, partition): topic for topic, partition in spans}
         starts = {self._tp(*place): span.start for place, span in spans.items()}
         ends = {self._tp(*place): span.stop for place, span in spans.items()}

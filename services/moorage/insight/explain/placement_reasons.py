@@ -172,7 +172,7 @@ class _Placement:
     def _ends(self, verdicts: ManagedVerdicts, shown: list[str], *, paused: bool) -> Iterator[Until]:
         placed = self.placed
         for name in shown:
-            if name in self.here and (end := verdicts.until(name)) is not None:
+            if name in self.here and (end := verdicts.scheduled.until(name)) is not None:
                 yield Until(f"has cluster {name} as long as its taints are tolerated", end)
         if placed is not None and placed.decide_again is not None:
             yield Until("is decided again when a toleration or a score ends", placed.decide_again)

@@ -241,7 +241,7 @@ class _Pod:
         found = evictions_of(self.grounds, self.key, {target: placed.binding_generation})
         ends = [end for event, _ in found if (end := eviction_ends(event)) is not None]
         yield from ends
-        tainted = self.view.nodes.tainted(self.node)
+        tainted = self.view.nodes.targets.tainted(self.node)
         for held in tainted.held if tainted is not None else ():
             wait = f"since {format_time(held.since)} and waits: {held.reason}"
             yield Until(f"taint {held.key}:{held.effect} is wanted on node {self.node} {wait}")

@@ -56,11 +56,6 @@ class Stored:
     """One record, packed. Its parts are unpacked at each use.
 
     Args:
-        packer: packs the records of its topic.
-        topic: of the record.
-        record: as it was consumed.
-        key: of the record.
-        meta: its attributes.
         event: the event of a record whose value alone is not the event.
     """
 

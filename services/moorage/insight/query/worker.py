@@ -51,8 +51,6 @@ class IndexedHistory(OlderRecords):
     """Older records, found by the index. Only one reading takes place at a time.
 
     Args:
-        settings: the address of Kafka.
-        index: the offsets of the records.
         freshen: adds to the index what has been committed last.
     """
 
@@ -169,7 +167,6 @@ class QueryWorker(TaskMember):
 
     Args:
         settings: the address of Kafka and the settings of the services, with the fleet's actual number of partitions.
-        clock: the source of the time.
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
@@ -320,8 +317,6 @@ class _Reading:
     """One reading of all topics, from the beginning.
 
     Args:
-        settings: the address of Kafka.
-        clock: the source of the time.
         fail: called when the tables can no longer be used.
     """
 

@@ -81,7 +81,6 @@ class Player:
     """Plays one run."""
 
     def __init__(self, run: Run, recording: Recording) -> None:
-        self.sessions = 0
         self._run = run
         self._recording = recording
         self._owners: dict[int, _Owner] = {}
@@ -117,11 +116,6 @@ class Player:
     def why_missing(self) -> str:
         """Return why decisions were not made again at all."""
         return self._lost or "its steps no longer exist"
-
-    @property
-    def service(self) -> Service[Any]:
-        """The service that the run is of."""
-        return self._service
 
     def _begin(self, head: Any) -> None:
         settings = settings_of(head)
@@ -195,7 +189,7 @@ class Player:
                 lazy_commit=timedelta(0),
             ),
             form=KafkaFormat(),
-            seconds=_no_time,
+            seconds=lambda: 0.0,  # the recorded run determines the size of slices
             book=script,
         )
         return _Owner(partition, script, engine)
@@ -252,7 +246,6 @@ class Player:
         owner.broken, owner.raised, owner.deciding = "", "", -1
         self._counts[partition] = self._counts.get(partition, 0) + 1
         owner.session = self._counts[partition]
-        self.sessions += 1
         owner.script.feed(tokens)
         sources = self._service.sources
         committed, limits = committed[: len(sources)], committed[len(sources) :]
@@ -297,8 +290,7 @@ class Player:
     def _until_halt(owner: _Owner, answer: Any) -> BatchDecision | None:
         """Run an engine's steps to their end, or to the next point where other tasks had their turn.
 
-        Returns:
-            The decision, when the steps end with one.
+        Return the decision, when the steps end with one.
         """
         steps, script, owner.request = owner.steps, owner.script, None
         decision: BatchDecision | None = None
@@ -325,8 +317,3 @@ class Player:
         positions = {topic.short: offset for topic, offset in owner.engine.positions.items()}
         records = self._encoder.records(decision, positions)
         return Made(owner.deciding, owner.partition, owner.session, records, doubt=owner.doubt)
-
-
-def _no_time() -> float:
-    """Return 0: the replay takes the size of each slice from the steps, whatever the slice takes now."""
-    return 0.0

@@ -112,10 +112,6 @@ class Recording:
     async def read(cls, settings: Settings, progress: Progress | None = None) -> Recording:
         """Read every topic from its beginning to its present end. Committed records only; Kafka is not changed.
 
-        Args:
-            settings: the address of Kafka, and the topics' prefix.
-            progress: called with how far the reading is.
-
         Raises:
             RecordingError: there are no topics.
             KafkaError: Kafka does not answer, or answers with an error.

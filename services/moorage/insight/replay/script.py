@@ -8,7 +8,7 @@ from typing import Any
 from typing_extensions import override
 
 from moorage.insight.replay.recording import RecordedRecord, Recording
-from moorage.runtime.engine.journal import Flag, NoBook, Taken, time_of
+from moorage.runtime.engine.journal import Book, Flag, Taken, time_of
 from moorage.runtime.engine.requests import Bounded, Bounds, Refresh, Request
 from moorage.runtime.service import Freshness
 from moorage_schemas.topics import Topic
@@ -48,13 +48,11 @@ def records_below(recording: Recording, topic: Topic, partition: int, end: int) 
     return [there[offset] for offset in sorted(there) if offset < end]
 
 
-class Script(NoBook):
+class Script(Book):
     """The part of the recorded run that one engine found, token by token.
 
     Args:
-        recording: the records.
         topics: the topics of the run, by number.
-        partition: the engine's partition.
     """
 
     def __init__(self, recording: Recording, topics: Sequence[Topic], partition: int) -> None:
@@ -91,7 +89,7 @@ class Script(NoBook):
         """
         if not isinstance(request, Bounds | Refresh):
             return None
-        found = self._next(list, request)
+        found = self._next(request)
         try:
             if isinstance(request, Bounds):
                 begins, ends = found
@@ -116,7 +114,7 @@ class Script(NoBook):
     def took(self, take: Callable[[], Taken]) -> Taken:
         # Those that the engine took in the recorded run.
         taken: list[tuple[Topic, Any]] = []
-        for number, *offsets in self._next(list, "records"):
+        for number, *offsets in self._next("records"):
             topic = self._topics[number]
             taken += [(topic, record) for record in records_of(self._recording, topic, self._partition, offsets)]
         return taken
@@ -151,9 +149,9 @@ class Script(NoBook):
             return True
         return False
 
-    def _next(self, kind: type[list[Any]], wanted: object) -> list[Any]:
+    def _next(self, wanted: object) -> list[Any]:
         token = self._peek()
-        if not isinstance(token, kind):
+        if not isinstance(token, list):
             raise MisfitError(f"it requests {wanted!r} where it then found {token!r}")
         self._at += 1
         return token

@@ -35,12 +35,7 @@ class BrokerUsers:
         self._password = secrets.token_urlsafe(32)
 
     def properties(self, port: int, controller_port: int) -> dict[str, str]:
-        """Return the broker settings by their Kafka names.
-
-        Args:
-            port: the clients' port.
-            controller_port: the port of the broker's own controller.
-        """
+        """Return the broker settings by their Kafka names."""
         broker = (
             f'{_LOGIN}.plain.PlainLoginModule required username="{_BROKER}" password="{self._password}" '
             f'user_{_BROKER}="{self._password}";'

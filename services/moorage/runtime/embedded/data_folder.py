@@ -31,7 +31,6 @@ class EmbeddedKafkaError(RuntimeError):
     Attributes:
         what: The failure, in one sentence.
         why: The reason, if found.
-        action: The remedy.
         log: The last lines of the broker's own log; empty when it never ran.
     """
 
@@ -62,7 +61,6 @@ class BrokerState:
         pid: The JVM's process id; 0 when it was stopped in order.
         supervisor: The process id of the supervisor, which a SIGTERM stops; 0 as above.
         owner: The process that started the broker; the broker stops when that process ends. 0 when it runs detached.
-        version: Kafka's version.
     """
 
     port: int

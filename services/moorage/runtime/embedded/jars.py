@@ -127,7 +127,6 @@ class Distribution:
     """A Kafka that is ready to be started.
 
     Attributes:
-        java: The Java program.
         class_path: The jars, joined in Java's format.
         checkpoint: The feature levels with which a new cluster begins (`bootstrap.checkpoint`).
         cache: A file that makes the JVM start faster; None when there is none.
@@ -272,12 +271,7 @@ def _no_jars(error: BaseException) -> EmbeddedKafkaError:
 
 
 def _resolve(repository: Path, progress: JarProgress, stop: threading.Event) -> list[Path]:
-    """Find the jars that Kafka needs, fetch them, and return their paths.
-
-    Raises:
-        RuntimeError: A jar does not exist, or is damaged.
-        requests.RequestException: The repository cannot be reached.
-    """
+    """Find the jars that Kafka needs, fetch them, and return their paths."""
     # jgo logs warnings about things that are checked here. It is imported late, because the import takes a while.
     from jgo.maven import MavenContext, PythonResolver  # noqa: PLC0415 - only the first start needs it
     from jgo.parse import Coordinate  # noqa: PLC0415 - as above

@@ -81,9 +81,6 @@ class BatchProcessor(Generic[S]):
     before it are written. After one more restore, that record becomes a dead letter when its turn comes.
 
     Args:
-        service: the service that decides.
-        partition: the partition of the records.
-        partitions: the number of partitions of each topic.
         report_max_bytes: the maximum size of a record from third parties.
         form: how records are read and written.
         seconds: a clock that measures how long a slice takes.

@@ -51,11 +51,6 @@ class Encoder:
 
     The headers are those of `envelope.to_headers(service.child_meta(...))`. They are built in one step, because this
     code runs for every record that is written. A test checks that both ways agree.
-
-    Args:
-        service: the service.
-        prefix: the topics' prefix.
-        partitions: the number of partitions of each topic.
     """
 
     def __init__(self, service: Service[Any], *, prefix: str, partitions: int) -> None:
@@ -191,15 +186,7 @@ def _seconds(since: Iterable[datetime], now: datetime) -> list[float]:
 def with_steps(
     book: TaskBook, decision: BatchDecision, records: list[Outgoing], parts: Sequence[Part], settings: Settings
 ) -> list[Outgoing]:
-    """Return the records of a transaction, with the steps that a replay needs to repeat them.
-
-    Args:
-        book: the book of the engine that decided.
-        decision: the decision to write.
-        records: the records that the decision is encoded to.
-        parts: the steps that no task has written.
-        settings: the settings, for the topics' prefix.
-    """
+    """Return the records of a transaction, with the steps that a replay needs to repeat them."""
     if records and decision.number >= 0:
         first = records[0]
         header = heading(book, decision.number, len(records), parts)

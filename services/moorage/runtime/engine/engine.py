@@ -21,7 +21,7 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
-from moorage.runtime.engine.journal import Book, Flag, NoBook
+from moorage.runtime.engine.journal import Book, Flag
 from moorage.runtime.engine.partition_tables import PartitionTables, source_tables_of
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Steps, Turn, Written
 from moorage.runtime.process import metrics
@@ -45,13 +45,7 @@ _BACKLOG = 8  # queued batches at which waiting records are no longer taken in t
 
 
 def _later(starts: Mapping[Topic, int], carried: Mapping[str, int], no_later: Mapping[Topic, int]) -> dict[Topic, int]:
-    """Return where each source begins: at the committed offset, or at a later one on which the state rests.
-
-    Args:
-        starts: the committed offsets.
-        carried: the positions that the state rests on, by short name.
-        no_later: the latest positions that count among these.
-    """
+    """Return where each source begins: at the committed offset, or at a later one on which the state rests."""
     return {
         topic: max(start, min(carried.get(topic.short, 0), no_later.get(topic, sys.maxsize)))
         for topic, start in starts.items()
@@ -97,10 +91,6 @@ class PartitionEngine(Generic[S]):
     """Decides for one partition. It does no I/O, and takes the time as an argument.
 
     Args:
-        service: the service that decides.
-        partition: the partition.
-        rules: the settings.
-        form: the format of records.
         seconds: a clock that measures the duration of a slice of records.
         book: records the facts that do not follow from the records, or supplies them in a replay.
     """
@@ -125,7 +115,7 @@ class PartitionEngine(Generic[S]):
 
         self._rules = rules
         self._form = form
-        self._book: Book = book or NoBook()
+        self._book: Book = book or Book()
         self._batches = BatchProcessor(
             service,
             partition,
@@ -150,11 +140,6 @@ class PartitionEngine(Generic[S]):
         self._is_configured = False
 
     # For the driver and for reports.
-
-    @property
-    def has_state(self) -> bool:
-        """Whether there is a state: `restore` has begun to read."""
-        return self._tables is not None
 
     @property
     def state(self) -> S:

@@ -39,10 +39,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import orjson
 import structlog
+from typing_extensions import override
 
 from moorage.runtime.engine.requests import Bounded, Bounds, Refresh, Request
 from moorage.runtime.process import metrics
@@ -132,12 +133,16 @@ class Flag(StrEnum):
 Taken = Sequence[tuple[Topic, Any]]
 
 
-class Book(Protocol):
-    """Facts that do not follow from the records. A live engine finds and notes them; a replay supplies them."""
+class Book:
+    """Facts that do not follow from the records. A live engine finds and notes them; a replay supplies them.
+
+    This one notes nothing, for engines whose steps are not recorded.
+    """
 
     @property
     def heavy(self) -> bool:
         """Whether steps are to be written even without other output."""
+        return False
 
     def stood_by(self, contents: Mapping[Topic, tuple[int, int]]) -> None:
         """Note the tables of a standby: for each, the offset below which it has read, and the number of records."""
@@ -145,8 +150,9 @@ class Book(Protocol):
     def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
         """Note that a restore begins."""
 
-    def decides(self, now: datetime) -> int:
-        """Note that a decision begins, and return its number; -1 when it has none."""
+    def decides(self, now: datetime) -> int:  # noqa: ARG002 - for books that note it
+        """Note that a decision begins, and return its number, which is that of its first entry; -1 for none."""
+        return -1
 
     def resumed(self, request: Request, answer: object) -> None:
         """Note that the engine continues with an answer to its request."""
@@ -159,55 +165,18 @@ class Book(Protocol):
 
     def took(self, take: Callable[[], Taken]) -> Taken:
         """Return the records that are taken now."""
+        return take()
 
-    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: FBT001 - a value that was found, not a switch
+    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: ARG002, FBT001 - for other books; a value that was found
         """Return whether a flag holds."""
+        return found
 
-    def slice(self, before: int, found: int) -> int:
+    def slice(self, before: int, found: int) -> int:  # noqa: ARG002 - for other books
         """Return how many records the next slice has."""
+        return found
 
     def passed(self, found: Mapping[Topic, int]) -> Mapping[Topic, int]:
         """Return the positions that have moved past transaction markers."""
-
-
-class NoBook:
-    """A book for engines whose steps are not recorded."""
-
-    heavy = False
-
-    def stood_by(self, contents: Mapping[Topic, tuple[int, int]]) -> None:
-        """Note nothing."""
-
-    def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
-        """Note nothing."""
-
-    def decides(self, now: datetime) -> int:  # noqa: ARG002 - the signature is Book's
-        """Note nothing."""
-        return -1
-
-    def resumed(self, request: Request, answer: object) -> None:
-        """Note nothing."""
-
-    def folded(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Note nothing."""
-
-    def forgot(self) -> None:
-        """Note nothing."""
-
-    def took(self, take: Callable[[], Taken]) -> Taken:
-        """Take the waiting records."""
-        return take()
-
-    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: ARG002, FBT001 - the signature is Book's
-        """Return the finding."""
-        return found
-
-    def slice(self, before: int, found: int) -> int:  # noqa: ARG002 - the signature is Book's
-        """Return the finding."""
-        return found
-
-    def passed(self, found: Mapping[Topic, int]) -> Mapping[Topic, int]:
-        """Return the finding."""
         return found
 
 
@@ -226,9 +195,6 @@ class Journal:
 
     Args:
         run: the journal's name, different from every other.
-        service: the service.
-        settings: the settings that it decides with.
-        partitions: the number of partitions of each topic.
     """
 
     def __init__(self, run: str, service: Service[Any], settings: Settings, *, partitions: int) -> None:
@@ -252,11 +218,6 @@ class Journal:
     def heavy(self) -> bool:
         """Whether the waiting entries are to be written even without other output."""
         return self._weight > _HEAVY
-
-    @property
-    def waiting(self) -> bool:
-        """Whether steps exist that no task has written."""
-        return bool(self._entries or self._back)
 
     def book(self, partition: int) -> TaskBook:
         """Return the book of a new engine of a partition."""
@@ -322,13 +283,10 @@ class Journal:
         log.warning("journal.given_up", service=self.service, run=self.run)
 
 
-class TaskBook:
+class TaskBook(Book):
     """Notes the steps of one engine in a journal.
 
     Args:
-        journal: the journal.
-        number: the engine's number in it.
-        partition: the engine's partition.
         topics: the number of each topic, by short name.
     """
 
@@ -345,29 +303,29 @@ class TaskBook:
         return self.journal.service
 
     @property
+    @override
     def heavy(self) -> bool:
-        """Whether steps are to be written even without other output."""
         return self.journal.heavy
 
+    @override
     def stood_by(self, contents: Mapping[Topic, tuple[int, int]]) -> None:
-        """Note the tables of a standby: for each, the offset below which it has read, and the number of records."""
         flat: list[int] = []
         for topic, (end, count) in contents.items():
             flat += (self._topics[topic.short], end, count)
         self._begin(["s", self._number, flat])
 
+    @override
     def restores(self, committed: Mapping[Topic, int | None], no_later: Mapping[Topic, int]) -> None:
-        """Note that a restore begins."""
         limits = [no_later.get(topic) for topic in committed] if no_later else []
         self._begin(["r", self._number, self.partition, [*committed.values(), *limits]])
 
+    @override
     def decides(self, now: datetime) -> int:
-        """Note that a decision begins, and return its number, which is that of its first entry."""
         self._begin(["d", self._number, microseconds(now)])
         return self.journal.number
 
+    @override
     def resumed(self, request: Request, answer: object) -> None:
-        """Note that the engine continues with an answer to its request."""
         if self.journal.is_last(self._entry):
             self._entry.append("t")
         else:
@@ -379,18 +337,18 @@ class TaskBook:
             if found:
                 self.journal.weigh(len(found[2] or ()))
 
+    @override
     def folded(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Note that records of a table are folded in."""
         entry = ["f", self._number, self._topics[topic.short]]
         _offsets(entry, records)
         self.journal.note(entry)
 
+    @override
     def forgot(self) -> None:
-        """Note that the state is thrown away."""
         self.journal.note(["x", self._number])
 
+    @override
     def took(self, take: Callable[[], Taken]) -> Taken:
-        """Take records, and note which were taken."""
         taken = take()
         runs: list[list[int]] = []
         if taken:
@@ -408,20 +366,20 @@ class TaskBook:
         self.journal.weigh(sum(map(len, runs)))
         return taken
 
-    def flag(self, flag: Flag, found: bool) -> bool:  # noqa: FBT001 - the signature is Book's
-        """Note a flag that holds, and return whether it does."""
+    @override
+    def flag(self, flag: Flag, found: bool) -> bool:
         if found:
             self._entry.append(flag.value)
         return found
 
+    @override
     def slice(self, before: int, found: int) -> int:
-        """Note how many records the next slice has, if that changes."""
         if found != before:
             self._entry.append(f"z{found}")
         return found
 
+    @override
     def passed(self, found: Mapping[Topic, int]) -> Mapping[Topic, int]:
-        """Note the positions that have moved past transaction markers."""
         if found:
             flat: list[int] = []
             for topic, offset in found.items():
@@ -542,9 +500,6 @@ class Journals:
 
     Args:
         name: the name of the process, different from every other.
-        service: the service.
-        settings: the settings that it decides with.
-        partitions: the number of partitions of each topic.
     """
 
     def __init__(self, name: str, service: Service[Any], settings: Settings, *, partitions: int) -> None:

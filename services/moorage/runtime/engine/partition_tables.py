@@ -32,8 +32,6 @@ class PartitionTables(Generic[S]):
     """One partition's state, empty at first. It does no I/O.
 
     Args:
-        service: the service.
-        partition: the partition.
         form: how records are read.
     """
 

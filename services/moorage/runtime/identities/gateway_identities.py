@@ -108,10 +108,6 @@ def _key() -> bytes:
 def derived_key(key_file: str, purpose: bytes) -> bytes:
     """Return the key for a purpose. Keys of different purposes reveal nothing about each other.
 
-    Args:
-        key_file: the signing key.
-        purpose: its name, which is part of the key.
-
     Raises:
         OSError: the file cannot be read.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -98,8 +97,3 @@ def settings_of(folder: Path, role: str) -> dict[str, str]:
         "kafka_username": USERS + role,
         "kafka_password_file": str(password_file(folder, role)),
     }
-
-
-def readable(folder: Path, role: str) -> bool:
-    """Return whether this process can read the password of a role."""
-    return os.access(password_file(folder, role), os.R_OK)

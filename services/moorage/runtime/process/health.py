@@ -64,8 +64,6 @@ class HttpServer:
     """Serves an ASGI application from this event loop until it is stopped.
 
     Args:
-        app: the application.
-        host: the address to listen on.
         port: the port; 0 takes a free one.
     """
 

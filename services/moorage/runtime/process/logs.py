@@ -88,12 +88,7 @@ _TALKATIVE = ("httpx",)
 
 
 def configure_logs(settings: Settings, *, stream: TextIO | None = None) -> None:
-    """Set up structlog and the standard library's logging for this process.
-
-    Args:
-        settings: the format and the lowest level.
-        stream: the output; standard error when None.
-    """
+    """Set up structlog and the standard library's logging for this process."""
     out = stream or sys.stderr
     level = getattr(logging, settings.log_level.upper())
     as_json = settings.log_format == "json" or (settings.log_format == "auto" and not out.isatty())

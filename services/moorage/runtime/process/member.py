@@ -123,11 +123,7 @@ class TaskMember(Member, ABC):
 
     @abstractmethod
     async def _run(self, failure: asyncio.Future[None]) -> None:
-        """Work until cancelled.
-
-        Args:
-            failure: gets the error with which the work cannot continue.
-        """
+        """Work until cancelled."""
 
 
 MemberMaker = Callable[[Settings], Member]

@@ -52,12 +52,7 @@ def freeze() -> int:
 
 
 class Freezing:
-    """Freezes again when more states have been read: by tasks that restore, and by standbys.
-
-    Args:
-        members: the members of the process.
-        freeze: does it.
-    """
+    """Freezes again when more states have been read: by tasks that restore, and by standbys."""
 
     def __init__(self, members: Sequence[Member], *, freeze: Callable[[], int] = freeze) -> None:
         self._members = members

@@ -21,11 +21,7 @@ class BulkHistogram(Collector):
     """A histogram. Not for several threads.
 
     Args:
-        name: the metric's name.
-        documentation: the help that it is shown with.
-        labels: the names of its labels.
         buckets: the upper bounds of the buckets, in ascending order, without infinity.
-        registry: where it is registered.
     """
 
     def __init__(

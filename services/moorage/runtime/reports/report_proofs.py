@@ -70,11 +70,6 @@ class SenderCheck(NamedTuple):
 
         Excess reports of a source are found before their signature is checked, because that takes most of the time. A
         report counts for its source's limit only if the signature is right, so no writer uses up another's limit.
-
-        Args:
-            record: the record of the report.
-            report: the report.
-            labels: the labels of the target.
         """
         proofs = dict(proofs_of(record.raw))
         if self.seals is None:

@@ -105,7 +105,6 @@ class Configuration:
     service.
 
     Args:
-        settings: the process's own settings.
         service: the name of the service, for the log.
     """
 
@@ -152,12 +151,7 @@ class Configuration:
 
 
 class Derived(Generic[T]):
-    """A value that follows from the settings, made again when they have changed.
-
-    Args:
-        configuration: the settings to decide by.
-        make: makes the value.
-    """
+    """A value that follows from the settings, made again when they have changed."""
 
     def __init__(self, configuration: Configuration, make: Callable[[Settings], T]) -> None:
         self.configuration = configuration

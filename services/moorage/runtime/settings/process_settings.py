@@ -209,11 +209,7 @@ class Settings(ServerSettings, KafkaSettings):
 
 
 def _gates(text: str) -> dict[str, bool]:
-    """Return `Failover=true,…` as a mapping.
-
-    Raises:
-        ValueError: a gate is unknown, or its value is neither true nor false.
-    """
+    """Return `Failover=true,…` as a mapping."""
     gates = {}
     for part in filter(None, (item.strip() for item in text.split(","))):
         name, _, value = part.partition("=")

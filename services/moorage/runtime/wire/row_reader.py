@@ -45,7 +45,6 @@ class RowReader:
     """Reads the values of one model as rows.
 
     Args:
-        model: the model of the values.
         shared: fields with few distinct values. The model reads each of those once, and all rows share the object that
             it returned. Composite fields must be shared, or their items are rows themselves. Unknown fields in a shared
             value are ignored, as for records of Moorage; in all others they make the value no row.
@@ -105,12 +104,7 @@ def _reader(
     """Return the function that reads a value. It returns None when the value is left to the model.
 
     Its code is written out for the fields, because a loop over them takes a sixth of the time of reading a binding.
-
-    Args:
-        row: the type of the rows.
-        shared: the values of the shared fields.
-        times: the names of the fields that are times.
-        make: creates the result from a mapping of all fields. Without it, the row is returned.
+    Without `make`, which creates the result from a mapping of all fields, it returns the row.
     """
     lines = ["row = decode(value)" if make is None else "row = asdict(decode(value))"]
     for name, values in shared.items():
@@ -161,7 +155,6 @@ class _Shared(_Bounded[bytes]):
     """The values of one field, by their text. An absent field has no text.
 
     Args:
-        field: the field.
         extra: the treatment of unknown fields in a value.
     """
 

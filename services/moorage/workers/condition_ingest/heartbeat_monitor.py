@@ -264,14 +264,7 @@ class HeartbeatMonitor:
     def _period(
         self, state: ConditionIngestPartition, target: TargetRef, source: str, key: str = ""
     ) -> timedelta | None:
-        """Return how long a source may be silent about a target. None means forever.
-
-        Args:
-            state: the state of the partition.
-            target: the target.
-            source: the source.
-            key: the target's key, if already computed.
-        """
+        """Return how long a source may be silent about a target. None means forever."""
         own = state.graces.get(key or target.key) if state.graces else None
         return state.rules.value.graces.of(target.kind, source, own)
 

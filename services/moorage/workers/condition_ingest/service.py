@@ -199,11 +199,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     def _judge_senders(
         self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool
     ) -> Sequence[Judged]:
-        """Judge the writers of a batch's reports, and whether they write too many.
-
-        Raises:
-            NeedFresh: targets or grants must be read first. Nothing is counted then.
-        """
+        """Judge the writers of a batch's reports, and whether they write too many."""
         rate, grants = state.rules.value.rate, state.view.grants if state.view is not None else None
         limiter = state.limiter
         if rate is None and not grants:

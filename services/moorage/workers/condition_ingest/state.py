@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from heapq import heappop, heappush
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 import structlog
@@ -37,12 +37,13 @@ from moorage_schemas.topics import BINDINGS, CONDITIONS, PROBE_GRANTS, TIMERS, W
 
 log = structlog.get_logger(__name__)
 
+V = TypeVar("V")
+
 
 class IngestView(ConfiguredView):
     """The configuration, and the grants.
 
     Args:
-        configuration: the settings to decide by.
         is_sealed: whether this process can detect which reports a gateway has accepted.
     """
 
@@ -294,20 +295,11 @@ class ConditionIngestPartition:
         else:
             self.targets.pop(target.key, None)
             began, grace, labels = None, None, {}
-        if labels:
-            self.labels[target.key] = labels
-        else:
-            self.labels.pop(target.key, None)
-        if began is not None:
-            self.began[target.key] = began
-        else:
-            self.began.pop(target.key, None)
+        _keep(self.labels, target.key, labels or None)
+        _keep(self.began, target.key, began)
         if grace != self.graces.get(target.key):
             self.moved.add(target.key)
-        if grace is not None:
-            self.graces[target.key] = grace
-        else:
-            self.graces.pop(target.key, None)
+        _keep(self.graces, target.key, grace)
         self.check(target.key)
 
     def apply_binding(self, key: BindingKey, *, bound: bool) -> None:
@@ -342,12 +334,7 @@ class ConditionIngestPartition:
             self.unbound.add(held.accepted_time + UNBOUND_KEPT, target, name)
 
     def unbound_at(self, now: datetime, limit: int) -> list[tuple[str, str]]:
-        """Take out the conditions of workloads that were last reported, and are unbound, long enough: target and name.
-
-        Args:
-            now: the present time.
-            limit: how many are checked.
-        """
+        """Take out the conditions, by target and name, of workloads that are unbound and were reported long ago."""
         found: list[tuple[str, str]] = []
         for target, name in self.unbound.take(now, limit):
             held = self.workloads.get(target, {}).get(name)
@@ -363,10 +350,6 @@ class ConditionIngestPartition:
         """Take out the conditions of targets that were last reported long enough ago: target and type.
 
         A source without a grace period need not repeat what it has reported, so its conditions stay.
-
-        Args:
-            now: the present time.
-            limit: how many are checked.
         """
         found: list[tuple[str, str]] = []
         for target, name in self.unreported.take(now, limit):
@@ -463,6 +446,14 @@ def written_condition(target: str, values: dict[str, Any]) -> Any:
 @lru_cache(maxsize=4096)
 def _target_text(key: str) -> msgspec.Raw:
     return msgspec.Raw(write_value(TargetRef.parse(key)))
+
+
+def _keep(table: dict[str, V], key: str, value: V | None) -> None:
+    """Set an entry of a table, or remove it (None)."""
+    if value is not None:
+        table[key] = value
+    else:
+        table.pop(key, None)
 
 
 def _began(event: ResourceDeclared) -> datetime | None:

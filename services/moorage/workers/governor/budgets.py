@@ -167,13 +167,7 @@ class BudgetBook:
         return min((wake for wake in wakes if wake is not None), default=None)
 
     def decide(self, view: GovernorView, now: datetime, write: Write) -> None:
-        """Answer every request whose answer has changed, ordered by due time, and write the status of budgets.
-
-        Args:
-            view: the view that budgets use.
-            now: the present time.
-            write: writes a record and folds it in.
-        """
+        """Answer every request whose answer has changed, ordered by due time, and write the status of budgets."""
         if not self.at_home:
             return
         self._now, self._left, self._again = now, PORTION, None

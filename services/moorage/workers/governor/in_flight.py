@@ -50,9 +50,7 @@ class InFlight:
     request ends, the present binding has been read. A request also states whether its eviction was requested.
 
     Args:
-        counters: the counters that they count for.
         slots: every slot, by the eviction's key.
-        requests: the present requests.
     """
 
     def __init__(

@@ -20,11 +20,7 @@ Write = Callable[[Topic, str, str, Model | None, Meta], None]
 
 
 class Replies:
-    """Writes the answers of one book. `begin` provides the time and the output for one run of `decide`.
-
-    Args:
-        slots: every slot, by the eviction's key.
-    """
+    """Writes the answers of one book. `begin` provides the time and the output for one run of `decide`."""
 
     def __init__(self, slots: Mapping[str, EvictionSlot]) -> None:
         self.causes: dict[str, Meta] = {}

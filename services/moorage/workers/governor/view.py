@@ -453,10 +453,6 @@ def _scaled_by(event: ResourceDeclared) -> str:
     return reference.key if reference is not None and reference.kind == _DEPLOYMENT else ""
 
 
-def _namespace(key: str) -> str:
-    return ResourceKey.parse(key).namespace
-
-
 def _no_zone(target: str) -> str:
     cluster = split_cluster(target)[0]
     return f"{cluster}:{NO_ZONE}" if cluster else NO_ZONE

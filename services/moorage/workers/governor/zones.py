@@ -21,9 +21,6 @@ class ZoneBook:
     """All nodes and zones, in the one partition that has them.
 
     Whether every zone is fully disrupted is a question about one cluster, so each has a book of its own.
-
-    Args:
-        settings: the rates and thresholds.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -35,7 +32,7 @@ class ZoneBook:
         if settings is not self._settings:
             self._settings = settings
             for book in self._books.values():
-                book.configure(settings)
+                book.table.use(zone_rules(settings))
 
     def apply(self, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a node or a zone."""
@@ -48,7 +45,7 @@ class ZoneBook:
     def check_again(self) -> None:
         """Make the next `decide` compute everything again."""
         for book in self._books.values():
-            book.check_again()
+            book.table.check_again()
 
     def decide(self, now: datetime, write: Write, declared: Callable[[], Iterable[str]] = tuple) -> None:
         """Write the changes of zones, and grants; `declared` returns the declared nodes of all clusters."""
@@ -58,16 +55,16 @@ class ZoneBook:
     @property
     def owes(self) -> bool:
         """Whether withdrawals are still to be written."""
-        return any(book.owes for book in self._books.values())
+        return any(book.table.owes for book in self._books.values())
 
     def next_wake(self) -> datetime | None:
         """Return when the next node may be granted."""
-        times = (book.next_wake() for book in self._books.values())
+        times = (book.table.next_wake() for book in self._books.values())
         return min((time for time in times if time is not None), default=None)
 
     def may_grant(self, now: datetime) -> bool:
         """Return whether any node could be granted now."""
-        return any(book.may_grant(now) for book in self._books.values())
+        return any(book.table.may_grant(now) for book in self._books.values())
 
     def _book(self, key: str) -> ClusterZones:
         """Return the book of the cluster of a node or a zone. Both have it in their keys."""
@@ -79,35 +76,24 @@ class ZoneBook:
 
 
 class ClusterZones:
-    """The nodes and zones of one cluster, or of the home fleet.
-
-    Args:
-        settings: the rates and thresholds.
-    """
+    """The nodes and zones of one cluster, or of the home fleet."""
 
     def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._table = ZoneTable(zone_rules(settings))
+        self.table = ZoneTable(zone_rules(settings))
         self._causes: dict[str, Meta] = {}
         self._deleted: dict[str, Meta] = {}
         self._turned: set[str] = set()
 
-    def configure(self, settings: Settings) -> None:
-        """Use other rates and thresholds from now on. The next `decide` computes everything again if they differ."""
-        if settings is not self._settings:
-            self._settings = settings
-            self._table.use(zone_rules(settings))
-
     def apply(self, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a node or a zone."""
         if topic is ZONE_MEMBERS:
-            self._table.set_member(key, event if isinstance(event, ZoneMembered) else None)
+            self.table.set_member(key, event if isinstance(event, ZoneMembered) else None)
         elif topic is ZONES:
-            self._table.set_record(key, event if isinstance(event, ZoneChanged) else None)
+            self.table.set_record(key, event if isinstance(event, ZoneChanged) else None)
 
     def note(self, record: Input) -> None:
         """Store the cause of a node's record until `decide`. Call this before the record is folded in."""
-        event, known = record.event, self._table.member(record.key)
+        event, known = record.event, self.table.member(record.key)
         if event is None and known is not None:
             self._deleted[record.key] = record.meta
         if isinstance(event, ZoneMembered) and event.tainted:
@@ -117,17 +103,13 @@ class ClusterZones:
         self._causes.pop(record.key, None)  # so that the latest record is last in the order
         self._causes[record.key] = record.meta
 
-    def check_again(self) -> None:
-        """Make the next `decide` compute everything again."""
-        self._table.check_again()
-
     def decide(self, now: datetime, write: Write, declared: Callable[[], Iterable[str]] = tuple) -> None:
         """Write the changes of zones, and grants; `declared` returns the declared nodes.
 
         The cause of a grant is the record of its node, if that was just read. A grant that is due by time alone,
         possibly after a restart, has durable facts about the node as its cause. So the same topics give the same ids.
         """
-        decided = self._table.decide(now, self._turned, declared)
+        decided = self.table.decide(now, self._turned, declared)
         spoken = next(reversed(self._causes.values()), None)
         for target, meta in self._deleted.items():
             write(ZONE_GRANTS, target, target, None, meta)
@@ -137,26 +119,13 @@ class ClusterZones:
             target = grant.target.key
             cause = self._causes.get(target) if grant.granted else spoken
             write(ZONE_GRANTS, target, target, grant, cause or self._remembered(grant))
-        self._table.done()
+        self.table.done()
         self._causes.clear()
         self._deleted.clear()
         self._turned.clear()
 
-    @property
-    def owes(self) -> bool:
-        """Whether withdrawals are still to be written."""
-        return self._table.owes
-
-    def next_wake(self) -> datetime | None:
-        """Return when the next node may be granted."""
-        return self._table.next_wake()
-
-    def may_grant(self, now: datetime) -> bool:
-        """Return whether any node could be granted now."""
-        return self._table.may_grant(now)
-
     def _remembered(self, grant: NoExecuteGranted) -> Meta:
-        member = self._table.member(grant.target.key)
+        member = self.table.member(grant.target.key)
         return Meta(
             id=event_id(ZONE_MEMBERS.short, grant.target.key, grant.target_uid, grant.incident, grant.generation),
             source=SOURCE,

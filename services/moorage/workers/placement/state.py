@@ -20,7 +20,6 @@ class PlacementPartition:
     """The state of one partition.
 
     Args:
-        partition: its number.
         configuration: the settings to decide by, until there is a view that follows them.
     """
 
@@ -77,11 +76,6 @@ class PlacementPartition:
         self.view.detach(self)
         for controller in self.controllers:
             controller.leave()
-
-    @property
-    def begun(self) -> bool:
-        """Whether everything has been checked, or is on a queue, since the restore."""
-        return all(controller.begun for controller in self.controllers)
 
     def due(self) -> bool:
         """Return whether there is something to do now, independent of the time."""

@@ -32,11 +32,8 @@ class Lanes:
     """Delivers to one webhook.
 
     Args:
-        send: makes an attempt.
         give_up: takes a delivery that has failed for good, with the last outcome. It returns when that is durable.
-        done: takes a completed delivery.
         retry_seconds: how long after an event was written it is retried.
-        clock: the source of the time.
         jitter: returns a number from 0 to 1.
     """
 

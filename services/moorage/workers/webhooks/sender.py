@@ -137,9 +137,7 @@ class Sender:
     """Sends events to one webhook.
 
     Args:
-        spec: the receiver and its options.
         folder: the folder with the files of secrets.
-        clock: the source of the time.
         ca_file: a PEM file with the authorities of receivers; empty for those of the system.
         look_up: looks up the addresses of a host.
     """

@@ -37,9 +37,6 @@ class StatusWriter:
     """Writes the statuses of all declared webhooks.
 
     Args:
-        settings: the address of Kafka.
-        clock: the source of the time.
-        view: the webhooks, and their last statuses.
         progress: the results of this worker's attempts, by the uid of the webhook.
     """
 

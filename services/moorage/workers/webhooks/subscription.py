@@ -156,10 +156,7 @@ class Subscriber:
     """Sends a subscription its events until it is cancelled.
 
     Args:
-        subscription: the webhook.
         settings: the address of Kafka, and the folder of secrets.
-        clock: the source of the time.
-        progress: records the results of attempts.
     """
 
     def __init__(

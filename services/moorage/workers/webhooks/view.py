@@ -83,11 +83,7 @@ class Webhooks(GlobalView):
 
 
 def _subscription(declared: ResourceDeclared) -> tuple[Subscription, WebhookReplay | None]:
-    """Return the subscription of a webhook, and its replay.
-
-    Raises:
-        ValueError: the object is invalid.
-    """
+    """Return the subscription of a webhook, and its replay."""
     webhook = Webhook.model_validate(declared.object, extra="ignore")
     # A new replay request does not interrupt the sending.
     spec = webhook.spec.model_copy(update={"replay": None})

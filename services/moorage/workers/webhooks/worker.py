@@ -41,7 +41,6 @@ class WebhookWorker(TaskMember):
 
     Args:
         settings: the address of Kafka, with the fleet's actual number of partitions.
-        clock: the source of the time.
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:

@@ -53,7 +53,7 @@ def _() -> list[Change]:
     fold = PlacementService.apply
 
     def without(self: Any, state: Any, topic: Any, key: str, event: Any) -> None:
-        if topic is not PLACEMENTS or state.begun:
+        if topic is not PLACEMENTS or all(one.begun for one in state.controllers):
             fold(self, state, topic, key, event)
 
     return [(PlacementService, "apply", without)]
@@ -72,7 +72,7 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     # Evictions name the uid of their workload, too: that line is missing as well.
     def requested(self: Any, workload: str, _uid: str, node: str, generation: int) -> Any:
-        for one in self.evictions.of(workload):
+        for one in self.evictions._requested.get(workload, {}).values():
             if one.event.target.name == node and one.event.generation == generation:
                 return one
         return None

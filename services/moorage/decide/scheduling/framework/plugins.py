@@ -76,13 +76,7 @@ class Plugin(ABC, Generic[RequestT, FleetT]):
         return (inspect.getdoc(type(self)) or "").partition("\n")[0]
 
     def details(self, request: RequestT, fleet: FleetT, target: str) -> Iterable[str]:
-        """Return the facts about one target that its answer depends on, one text each. `explain` shows them.
-
-        Args:
-            request: the workload.
-            fleet: the targets.
-            target: the name of one of them.
-        """
+        """Return the facts about one target that its answer depends on, one text each. `explain` shows them."""
         return ()
 
     def flaws(self) -> Iterable[str]:

@@ -42,8 +42,6 @@ class ClusterVerdicts(Verdicts):
     takes the whole resource or, if there is none, the first.
 
     Args:
-        scheduler: decides on the fleet.
-        request: the resource.
         decision: the decision on the request. If absent, it is made here.
     """
 

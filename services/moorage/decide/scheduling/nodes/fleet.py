@@ -268,11 +268,6 @@ class Fleet:
                 column.put(self.row_of(facts.name), facts.labels.get(key))
         return column
 
-    @property
-    def labels_kept(self) -> int:
-        """The number of label keys that have a column."""
-        return len(self._columns)
-
     def ranks(self) -> npt.NDArray[np.int64]:
         """Return the position of each row in the order of the nodes' names."""
         if self._ranks[0] != self.comings:

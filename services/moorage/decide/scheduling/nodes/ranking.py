@@ -36,9 +36,6 @@ class Ranking:
     It is valid while no node changes (`Fleet.version`) and the same nodes pass.
 
     Args:
-        fleet: the nodes.
-        prioritizers: all prioritizers.
-        shape: the shape of the pods.
         passed: the nodes that passed every filter.
     """
 
@@ -73,12 +70,7 @@ class Ranking:
         return self._version == self._fleet.version and (known is passed or bool((known == passed).all()))
 
     def best(self, request: PodRequest, count: int) -> tuple[TargetScore, ...]:
-        """Return the best nodes for a pod of this shape, best first, with their points.
-
-        Args:
-            request: the pod.
-            count: the maximum number of nodes.
-        """
+        """Return the best nodes for a pod of this shape, best first, with their points."""
         self._follow()
         keys, points = self._keys, self._points
         for number, scorer in self._scorers:

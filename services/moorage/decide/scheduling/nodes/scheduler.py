@@ -65,7 +65,6 @@ class NodeScheduler:
     Ties are broken by fewer pods on the node, then by the node's name, so the same fleet gives the same result.
 
     Args:
-        fleet: the nodes.
         filters: replaces the discovered filters.
         prioritizers: replaces the discovered prioritizers.
     """

@@ -28,8 +28,6 @@ class NodeVerdicts(Verdicts):
     """The results for each node of the present fleet, for one pod.
 
     Args:
-        scheduler: decides on the fleet.
-        request: the pod.
         only: the one node on which the pod may run (for a DaemonSet's pod).
     """
 

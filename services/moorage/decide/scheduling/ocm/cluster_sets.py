@@ -44,7 +44,6 @@ class ManagedSet:
     """How one set selects its clusters.
 
     Attributes:
-        name: the set's name.
         exclusive: whether clusters name the set in a label. Otherwise `terms` select them.
         terms: the requirements of the label selector. None selects nothing; no requirements select everything.
         problem: why the set selects nothing at all, in upstream's words. Empty if there is no problem.

@@ -37,7 +37,6 @@ class Status:
     """How scheduling ended. Codes, plugins and messages are upstream's, because programs read them.
 
     Attributes:
-        code: the outcome.
         plugin: the filter or prioritizer that caused it. Empty if none did.
         message: the outcome in words. Empty on success.
     """
@@ -67,11 +66,9 @@ class PlacementRequest(NamedTuple):
     """The placement to be scheduled. A tuple, because one is made for each decision.
 
     Attributes:
-        terms: the terms of the placement.
         decided: the rows of the clusters that it has now.
         usage: the number of decisions on each cluster.
         usage_has_decided: whether `usage` includes the clusters of `decided`.
-        now: the instant of the decision.
     """
 
     terms: PlacementTerms

@@ -278,11 +278,7 @@ class PlacementScheduler:
         shared.best = BestClusters(rows, shared.ranks, total, names=len(fleet), reach=reach, weight=weight)
 
     def _chosen(self, terms: PlacementTerms) -> list[Chosen]:
-        """Return the prioritizers of a placement.
-
-        Raises:
-            MisconfiguredError: the policy is invalid, or it names a prioritizer that does not exist.
-        """
+        """Return the prioritizers of a placement."""
         if terms.policy_error:
             raise MisconfiguredError("", terms.policy_error)
         chosen = []

@@ -35,7 +35,6 @@ class TaintPolicy:
     """A ClusterTaintPolicy in the form in which it is evaluated.
 
     Attributes:
-        name: the policy's name.
         created: its `creationTimestamp`. A policy without one comes before all others.
         affinity: selects clusters. None selects every cluster.
         add: the conditions that add the taints, ANDed. If empty, nothing is added.
@@ -85,7 +84,6 @@ class Act:
     """One action of a policy on a cluster.
 
     Attributes:
-        policy: the policy.
         adds: True adds those of `policy.taints` that are missing. False removes the existing ones.
     """
 

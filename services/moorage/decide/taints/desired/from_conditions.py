@@ -174,12 +174,7 @@ _UNREPORTED: Final[Mapping[str, tuple[str, DesiredTaint]]] = {
 
 
 def leads_to_a_taint(target: str, condition: str) -> bool:
-    """Return whether a taint may follow from a condition. Policies may name any condition of a cluster.
-
-    Args:
-        target: the key of the target.
-        condition: the type of the condition.
-    """
+    """Return whether a taint may follow from a condition. Policies may name any condition of a cluster."""
     kind = target.partition("/")[0].rpartition(":")[2]
     return kind == TargetKind.CLUSTER.value or (kind, condition) in _TAINTING
 
@@ -207,12 +202,6 @@ def belongs_to_state(document: Mapping[str, Any], key: str, effect: str, value: 
     value. OCM also considers the value, so a taint with another value belongs to people, as do the effects of a key
     that the system does not use. `uninitialized` belongs to the state of a node that is declared with an external cloud
     provider; the cloud controller removes it, with any effect, once the node is initialised.
-
-    Args:
-        document: the target as declared.
-        key: the taint's key.
-        effect: the taint's effect.
-        value: the taint's value.
     """
     kind = document.get("kind")
     if (kind, (key, effect)) in _ROW_OF:
@@ -266,15 +255,10 @@ class DesiredTaints:
     """The taints that a target's state requires now, divided into those that are allowed and those that wait.
 
     Attributes:
-        kind: the target's kind.
-        conditions: the target's own conditions.
-        present: the taints that the target has.
         was_held: the taints that waited before.
-        now: the present time.
         holds: how long conditions must hold.
         incident: for a node, the incident and when it began. 0 while the node is ready.
         grant: the governor's latest decision, if it is about this target and not an earlier one of its name.
-        zone: the target's zone.
         first: whether no decision was ever made about this target.
     """
 

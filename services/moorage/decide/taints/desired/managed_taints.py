@@ -53,7 +53,6 @@ class BuiltInUpdate:
     Attributes:
         taints: all taints. Those that stay keep their order, and an added one is last.
         added: the built-in taint that was added. None if none was.
-        removed: the built-in taints that were removed.
     """
 
     taints: tuple[Taint, ...]

@@ -46,9 +46,7 @@ class TaintList:
     """The set of taints while it is being computed. Only taints that change are built anew.
 
     Attributes:
-        document: the target as declared.
         wishes: the latest taint edits, for the reasons of taints.
-        desired: the taints that the target's state requires.
         taints: the set, in its order.
         policies: for each taint, the policy that has just requested it.
     """
@@ -460,13 +458,12 @@ def next_taints(
     resource: ResourceDeclared,
     conditions: Mapping[str, ConditionChanged],
     now: datetime,
-    report_time: datetime | None = None,
 ) -> TargetTainted | None:
     """Return the taints of a target by its taint edits and state alone, without the governor.
 
     Taints of policies stay, and there is no flap damping, unlike in `reconcile_taints`. None if nothing changes.
     """
-    return reconcile_taints(current, resource, conditions, now, report_time).event
+    return reconcile_taints(current, resource, conditions, now).event
 
 
 class KnownTaints(Protocol):

@@ -5,7 +5,7 @@ The rules are in docs/domain.md, "Node taints".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -97,9 +97,6 @@ def is_out_of_service(keys: Iterable[str]) -> bool:
 
     As in Kubernetes' garbage collection of pods, the effect of the taint does not matter. On a ready node the taint has
     no meaning: its work is stopped as usual.
-
-    Args:
-        keys: the keys of the node's taints.
     """
     there = set(keys)
     return OUT_OF_SERVICE in there and not there.isdisjoint((NOT_READY, UNREACHABLE))
@@ -132,21 +129,3 @@ CONTROL_PLANE_TAINTS: Final = (
     Taint(key=CONTROL_PLANE_OLD, effect=TaintEffect.NO_SCHEDULE),
 )
 """The taints of a control-plane node: the present key and the older one."""
-
-SYSTEM_KEYS: Final = frozenset({row.key for row in CONDITION_TAINTS} | {UNSCHEDULABLE})
-"""Keys whose presence follows from the node's state. The system adds and removes them."""
-
-
-def condition_taints(conditions: Mapping[str, str], *, unschedulable: bool = False) -> tuple[Taint, ...]:
-    """Return the taints that a node's state requires, without `timeAdded`.
-
-    Args:
-        conditions: the status (`True`, `False`, `Unknown`) by condition type. Types without a rule add nothing.
-        unschedulable: the node's `spec.unschedulable`.
-    """
-    wanted = [
-        taint for row in CONDITION_TAINTS if conditions.get(row.condition) == row.status for taint in row.taints()
-    ]
-    if unschedulable:
-        wanted.append(UNSCHEDULABLE_TAINT)
-    return tuple(wanted)

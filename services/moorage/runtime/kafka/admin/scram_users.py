@@ -143,10 +143,6 @@ _POLL: Final = 0.03
 async def set_passwords(admin: AIOKafkaAdminClient, passwords: Mapping[str, str]) -> None:
     """Set the passwords of users. Former ones no longer count. Returns when a broker has stored them.
 
-    Args:
-        admin: a connected client that may alter the cluster.
-        passwords: the passwords, by user.
-
     Raises:
         KafkaError: Kafka does not answer, or refuses.
         TimeoutError: the broker has not stored them in time.

@@ -101,13 +101,7 @@ def transactional_producer(settings: Settings, *, transactional_id: str) -> AIOK
 
 
 def reports_producer(settings: Settings, *, client_id: str, timeout_ms: int) -> AIOKafkaProducer:
-    """Return a producer for condition reports: without transactions, and each report is durable when it is confirmed.
-
-    Args:
-        settings: the address of Kafka.
-        client_id: the name of the client.
-        timeout_ms: how long a request may take, in milliseconds.
-    """
+    """Return a producer for condition reports, without transactions. A report is durable when it is confirmed."""
     return AIOKafkaProducer(
         **_common(settings, client_id) | {"request_timeout_ms": timeout_ms}, enable_idempotence=True, acks="all"
     )

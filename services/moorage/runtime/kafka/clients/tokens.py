@@ -48,7 +48,6 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # as abov
 
     Args:
         endpoint: the address of the server's token endpoint.
-        client_id: the client's name there.
         secret_file: the file with its secret. It is read for each token.
         scope: the scope of the tokens. Empty for the server's default.
         ca_file: the certificates that sign the server's. Empty for those that the system trusts.
@@ -128,11 +127,7 @@ def _reason(answer: httpx.Response) -> str:
 
 
 def _checked(token: str, origin: str) -> str:
-    """Return a token of which the frame of SASL stays whole (RFC 6750, section 2.1).
-
-    Raises:
-        TokenError: it has other characters.
-    """
+    """Return a token of which the frame of SASL stays whole (RFC 6750, section 2.1)."""
     token = token.strip()
     if not token or not all("!" <= character <= "~" for character in token):
         raise TokenError(f"{origin} holds no token: it must be one word of printable ASCII characters")

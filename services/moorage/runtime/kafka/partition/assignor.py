@@ -32,7 +32,6 @@ class StickyAssignor(AbstractPartitionAssignor):  # type: ignore[misc]  # aiokaf
         owned: returns the partitions that the worker owns.
         cold: returns those of them whose tables it has not read.
         warm: returns the partitions for which the worker is warm.
-        partitions: the number of partitions of each topic.
         standbys: the number of standbys of each partition.
     """
 

@@ -68,7 +68,6 @@ class _Division:
     """One division, in the order of its steps.
 
     Args:
-        partitions: the partitions.
         claims: the report of each worker.
     """
 

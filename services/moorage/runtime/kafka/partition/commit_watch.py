@@ -24,8 +24,6 @@ class CommitWatch:
     """Watches the commits of a task's producer.
 
     Args:
-        context: the context of the worker's session.
-        partition: the task's partition.
         wake: called when the task has to call `check`, or to write because `is_quiet`.
     """
 
@@ -49,9 +47,6 @@ class CommitWatch:
 
     async def committed(self, seconds: float) -> None:
         """Check the markers of a transaction: at once if it was slow, and some time later in any case.
-
-        Args:
-            seconds: the duration of the transaction.
 
         Raises:
             StartAfresh: a transaction is still open on the task's changelog partitions.

@@ -111,10 +111,6 @@ async def _set_back(
     """Commit the offsets at which an open transaction began, where later ones are committed.
 
     Earlier transactions have decided on everything below these offsets.
-
-    Raises:
-        TimeoutError: no answer within twice the transaction's timeout.
-        KafkaError: Kafka does not answer, or refuses.
     """
     begun = await _began(context, hanging)
     # Records of earlier versions do not state where their batch began. Then the positions of other state are used.
@@ -136,11 +132,7 @@ async def _set_back(
 
 
 async def _began(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> list[dict[str, int]]:
-    """Return where the service's own batches in open transactions began: the next offset of each source.
-
-    Raises:
-        KafkaError: Kafka does not answer.
-    """
+    """Return where the service's own batches in open transactions began: the next offset of each source."""
     found: list[dict[str, int]] = []
     own = source_name(context.service.name)
     begins = await context.offsets.stable(hanging)
@@ -157,11 +149,7 @@ async def _began(context: WorkerContext[Any], hanging: Iterable[TopicPartition])
 async def _reading(
     context: WorkerContext[Any], positions: Mapping[TopicPartition, int]
 ) -> AsyncIterator[AIOKafkaConsumer]:
-    """Yield a consumer at these positions that also reads records that are not committed.
-
-    Raises:
-        KafkaError: Kafka does not answer.
-    """
+    """Yield a consumer at these positions that also reads records that are not committed."""
     consumer = clients.table_consumer(context.settings, client_id=f"{context.client_id}-hanging", committed_only=False)
     try:
         await consumer.start()
@@ -180,11 +168,6 @@ async def mind_a_slow_commit(context: WorkerContext[Any], partition: int, second
     Without markers, the records would stay invisible until the next commit to the same partitions. After a new start
     the transaction is aborted, and its work is done again. A commit that took no longer than usual is not checked.
 
-    Args:
-        context: the context of the worker's session.
-        partition: the task's partition.
-        seconds: the time that the transaction took.
-
     Raises:
         StartAfresh: a transaction is still open on the task's changelog partitions.
         KafkaError: Kafka does not answer.
@@ -201,10 +184,6 @@ async def markers_lost_since(context: WorkerContext[Any], partition: int) -> lis
     commit shows this. `timers` has several writers, and an open transaction of one of them blocks all. Only that
     writer's next transaction there, or its next start, can end it. The first open record shows which writer it is.
 
-    Args:
-        context: the context of the worker's session.
-        partition: the task's partition.
-
     Returns:
         The names of the open partitions; empty when all is well, or when the transaction is another writer's.
 
@@ -220,11 +199,7 @@ async def markers_lost_since(context: WorkerContext[Any], partition: int) -> lis
 
 
 async def _writers(context: WorkerContext[Any], hanging: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
-    """Return the CloudEvents source of the first open record of each partition, if the record has one.
-
-    Raises:
-        KafkaError: Kafka does not answer.
-    """
+    """Return the CloudEvents source of the first open record of each partition, if the record has one."""
     stable = await context.offsets.stable(hanging)
     ends = await context.offsets.end(stable)
     found: dict[TopicPartition, str] = {}

@@ -41,10 +41,6 @@ class FreshReads:
     """Reads the needs of one partition's decisions to their present end, one task after another.
 
     Args:
-        context: the context of the worker's session.
-        partition: the task's partition.
-        engine: decides on the partition.
-        feed: the fetched records of its sources.
         arrived: set when records arrive.
         is_parking: returns whether the partition is being taken away.
     """

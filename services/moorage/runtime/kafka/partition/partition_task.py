@@ -65,12 +65,7 @@ class Phase(StrEnum):
 
 
 class _Alarm:
-    """Calls a function at or after an instant, never before. It has one setting at a time, which can be changed.
-
-    Args:
-        clock: the clock.
-        ring: the function to call.
-    """
+    """Calls a function at or after an instant, never before. It has one setting at a time, which can be changed."""
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         self._clock = clock
@@ -102,8 +97,6 @@ class PartitionTask(Generic[S]):
     """Runs one partition of a service.
 
     Args:
-        context: the shared objects of the worker's tasks.
-        partition: the partition.
         ready: the tables that this worker has read as a standby.
     """
 
@@ -417,11 +410,7 @@ class PartitionTask(Generic[S]):
             await asyncio.wait((writing,), timeout=self._context.settings.batch_linger_ms / 1000)
 
     async def _written(self) -> None:
-        """Wait for the transaction that is being written.
-
-        Raises:
-            KafkaError: it failed, and its outcome is unknown.
-        """
+        """Wait for the transaction that is being written."""
         writing = self._writing
         if writing is not None:
             await asyncio.shield(writing)

@@ -19,13 +19,7 @@ _LOW: Final = 8
 
 
 class SourceFeed:
-    """Fetches the sources that the engine wants, and nothing while too many records are waiting.
-
-    Args:
-        context: the context of the worker's session.
-        partition: the task's partition.
-        engine: decides on the records.
-    """
+    """Fetches the sources that the engine wants, and nothing while too many records are waiting."""
 
     def __init__(self, context: WorkerContext[Any], partition: int, engine: PartitionEngine[Any]) -> None:
         self.tps = {topic: context.tp(topic, partition) for topic in context.service.sources}

@@ -42,12 +42,7 @@ _BACKOFF: Final = 1.0  # seconds before it starts again after an error
 
 
 class StandbyTask(Generic[S]):
-    """Keeps the tables of one partition ready.
-
-    Args:
-        context: the context of the worker's session.
-        partition: the partition.
-    """
+    """Keeps the tables of one partition ready."""
 
     def __init__(self, context: WorkerContext[S], partition: int) -> None:
         self.partition = partition
@@ -198,7 +193,6 @@ class Standbys(Generic[S]):
     """The standbys of one session of a worker.
 
     Args:
-        context: the context of the session.
         calm: returns whether the worker's own partitions are all restored. Standbys begin to read after that.
         on_warm: called when the set of warm standbys has grown.
     """

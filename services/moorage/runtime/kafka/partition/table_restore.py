@@ -46,10 +46,7 @@ class Restorer:
 
     Args:
         partition: the partition of all topics.
-        prefix: the topics' prefix.
-        reader: the reader of this worker's tables.
         offsets: returns where the topics end.
-        fold: takes the records.
     """
 
     def __init__(self, *, partition: int, prefix: str, reader: TableReader, offsets: Offsets, fold: Fold) -> None:
@@ -63,10 +60,6 @@ class Restorer:
 
     async def run(self, steps: Steps[None], follows: Collection[Topic]) -> None:
         """Carry out the requests of a restore, and then keep reading some of the tables.
-
-        Args:
-            steps: the restore.
-            follows: the tables to keep reading.
 
         Raises:
             KafkaError: Kafka does not answer.

@@ -58,8 +58,6 @@ class UpstreamWatch:
     from memory. This ends after a while without requests.
 
     Args:
-        context: the context of the worker's session.
-        partition: the task's partition.
         progress: returns how far a service had read when it last wrote, by short name. Of its undecided records, only
     those below the given offset count.
     """

@@ -48,7 +48,6 @@ class Watchdog:
     """Watches workers.
 
     Args:
-        workers: the workers to watch.
         limit: the number of seconds of work without progress that is too long.
         hidden: the number of seconds for which an open transaction may hide records from a consumer.
         kafka_answers: returns, within a few seconds, whether Kafka answers.
@@ -96,11 +95,7 @@ class Watchdog:
             await self.check(pause)
 
     async def check(self, seconds: float) -> None:
-        """Check every worker and task once.
-
-        Args:
-            seconds: the time since the last check.
-        """
+        """Check every worker and task once."""
         stuck: list[tuple[str, _Seen, float]] = []
         for worker in self._workers:
             name = worker.name

@@ -55,9 +55,7 @@ class Worker(Generic[S]):
     """Runs one service against Kafka until it is stopped.
 
     Args:
-        service: the service that decides.
         settings: the address of Kafka, and how to run.
-        clock: the source of the time.
         partitions: the number of partitions of the topics, if already read; otherwise the topics are created.
     """
 
@@ -541,11 +539,6 @@ async def _behind(context: WorkerContext[Any], phases: Mapping[int, Phase], view
     The ends are requested over a separate connection, because a consumer that no longer receives anything does not see
     new records. An open transaction may hide records of sources until its timeout. For tables, only records below every
     open transaction count. The result is empty when Kafka does not answer.
-
-    Args:
-        context: the context of the worker's session.
-        phases: the phases of the worker's tasks, by partition.
-        view: the reader of the global view, if there is one.
     """
     working = [partition for partition, phase in phases.items() if phase is Phase.RUNNING]
     try:

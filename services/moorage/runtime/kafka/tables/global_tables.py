@@ -39,14 +39,9 @@ class GlobalReader:
 
     Args:
         service: the service's name, for metrics.
-        topics: the topics of the view.
-        view: the view that records are folded into.
-        settings: the address of Kafka.
-        partitions: the number of partitions of each topic.
         client_id: the client's name, for Kafka's logs.
         on_change: called with the partitions to wake; None for all of them.
         on_failure: called at once when the view can no longer be used. Without it, `failure` shows it.
-        journal: notes the reads.
         fold: folds in a record, in place of the view's `apply`; must not raise when a record is invalid.
     """
 

@@ -66,11 +66,6 @@ class TableAge:
         return self._limit / _CHECKS
 
     @property
-    def limit(self) -> float:
-        """Seconds after which everything must be read again."""
-        return self._limit
-
-    @property
     def is_expired(self) -> bool:
         """Whether so much time has passed, on either clock, that deletions may have been missed."""
         now = self.instant()

@@ -27,7 +27,6 @@ class Outbox:
 
     Args:
         apply: folds a decision into the state, so that later decisions use it.
-        now: the time of the call.
     """
 
     def __init__(self, apply: Apply, now: datetime) -> None:

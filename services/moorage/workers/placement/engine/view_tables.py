@@ -247,10 +247,6 @@ class EvictionTable:
             del self._requested[workload]
         return None
 
-    def of(self, workload: str) -> list[Requested]:
-        """Return the requested evictions of a workload."""
-        return list(self._requested.get(workload, {}).values())
-
     def requested(self, workload: str, uid: str, target: str, generation: int) -> Requested | None:
         """Return the eviction that requests the end of exactly this binding; None when there is none."""
         for one in self._requested.get(workload, {}).values():

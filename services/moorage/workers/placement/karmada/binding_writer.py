@@ -70,9 +70,7 @@ class BindingWriter:
 
     Args:
         partition: the partition that assumes the bindings in the view.
-        state: the state of the partition.
         rules: the settings by which resources leave clusters.
-        outbox: takes decisions and bindings.
     """
 
     def __init__(self, partition: object, state: BindingState, rules: Rules, outbox: Outbox) -> None:

@@ -20,7 +20,6 @@ from moorage.workers.placement.engine.view_tables import (
     Declaration,
     EvictionTable,
     Overlay,
-    Requested,
     TargetTable,
     present_taints,
 )
@@ -109,7 +108,7 @@ class ClusterView:
         """The bindings of workloads to clusters, by binding key."""
 
         self.evictions = EvictionTable()
-        self._targets = TargetTable()
+        self.targets = TargetTable()
         self._of_scope: dict[Scope, list[Policy]] = {}
         self._bound_of: dict[str, set[str]] = {}
         self._healthy: dict[str, datetime] = {}
@@ -151,7 +150,7 @@ class ClusterView:
         target = target_of_resource(record.key)
         if target is None:
             return
-        found = self._targets.declare(target.name, event)
+        found = self.targets.declare(target.name, event)
         if found in {Declaration.DELETED, Declaration.REPLACED}:
             self.fleet.remove(target.name)
             self._removed(target.name, record.meta)
@@ -160,15 +159,15 @@ class ClusterView:
 
     def _taints(self, record: Input, event: TargetTainted | None) -> None:
         name = TargetKey.parse(record.key).name
-        self._targets.taint(name, event)
+        self.targets.taint(name, event)
         self._fold(name, record.meta)
 
     def _fold(self, name: str, meta: Meta) -> None:
-        declared = self._targets.declared(name)
+        declared = self.targets.declared(name)
         if declared is None:
             return
         try:
-            info = ClusterInfo.of(declared.object, present_taints(declared, self._targets.tainted(name)))
+            info = ClusterInfo.of(declared.object, present_taints(declared, self.targets.tainted(name)))
         except ValidationError:
             return  # the gateway accepts only readable objects; the former state is kept
         change = self.fleet.put(info)
@@ -263,14 +262,6 @@ class ClusterView:
     def bindings_of(self, workload: str) -> list[str]:
         """Return the keys of the bindings of a workload that are in the log, sorted."""
         return sorted(self._bound_of.get(workload, ()))
-
-    def requested(self, workload: str, uid: str, cluster: str, generation: int) -> Requested | None:
-        """Return the eviction that requests the end of exactly this binding; None when there is none."""
-        return self.evictions.requested(workload, uid, cluster, generation)
-
-    def taint_generation(self, cluster: str) -> int:
-        """Return the generation of the taints of a cluster; 0 for none."""
-        return self._targets.taint_generation(cluster)
 
     def healthy_since(self, workload: str, cluster: str, bound: datetime) -> bool:
         """Return whether a workload was reported healthy on a cluster since it was bound there.

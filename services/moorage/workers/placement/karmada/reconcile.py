@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -99,6 +99,12 @@ def draft_of(
 
 def _present_targets(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding) -> dict[str, PlacedTarget]:
     """Return the clusters of the fleet on which a mirrored binding is placed."""
+    clusters = {name: replicas for name, replicas in mirrored.clusters.items() if name in writer.view.fleet}
+    return _placed(draft, clusters)
+
+
+def _placed(draft: BindingDraft, clusters: Mapping[str, int]) -> dict[str, PlacedTarget]:
+    """Return clusters with their replicas as targets. Those that the draft has already keep their bindings."""
     before = draft.kept
     return {
         name: PlacedTarget(
@@ -106,8 +112,7 @@ def _present_targets(writer: BindingWriter, draft: BindingDraft, mirrored: Mirro
             replicas=replicas,
             binding_generation=before[name].binding_generation if name in before else draft.generation,
         )
-        for name, replicas in mirrored.clusters.items()
-        if name in writer.view.fleet
+        for name, replicas in clusters.items()
     }
 
 
@@ -167,7 +172,7 @@ def _finish_leaving(writer: BindingWriter, draft: BindingDraft) -> None:
     healthy = _is_replaced(writer, draft)
     may_end = _is_whole(draft) or writer.rules.forces(draft.policy)
     for name, one in list(draft.leaving.items()):
-        task = writer.view.requested(draft.workload.key, draft.uid, name, one.binding_generation)
+        task = writer.view.evictions.requested(draft.workload.key, draft.uid, name, one.binding_generation)
         if one.purge_mode == DIRECTLY:
             is_ended = task is None or not task.waits
         else:
@@ -240,7 +245,7 @@ def _requested(writer: BindingWriter, draft: BindingDraft) -> dict[str, Requeste
     if not writer.rules.evicts:
         return {}
     found = {
-        name: writer.view.requested(draft.workload.key, draft.uid, name, one.binding_generation)
+        name: writer.view.evictions.requested(draft.workload.key, draft.uid, name, one.binding_generation)
         for name, one in draft.kept.items()
     }
     return {name: task for name, task in sorted(found.items()) if task is not None}
@@ -249,7 +254,7 @@ def _requested(writer: BindingWriter, draft: BindingDraft) -> dict[str, Requeste
 def _evicts(writer: BindingWriter, draft: BindingDraft, task: Requested) -> bool:
     """Return whether the taints of a requested eviction still require it, by the state of this view."""
     event, name = task.event, task.event.target.name
-    if not event.taints or writer.view.taint_generation(name) < event.taint_generation:
+    if not event.taints or writer.view.targets.taint_generation(name) < event.taint_generation:
         return True
     tolerations = tuple(draft.policy.spec.placement.cluster_tolerations or ())
     at = max(writer.at, event.decided_time)  # the cause may be older than the request
@@ -283,14 +288,7 @@ def _take(
     before = dict(draft.kept)
     if decision.targets is not None:
         draft.reason, draft.message, draft.affinity_name = SCHEDULED, "", decision.affinity_name
-        draft.kept = {
-            name: PlacedTarget(
-                target=cluster_ref(name),
-                replicas=replicas,
-                binding_generation=before[name].binding_generation if name in before else draft.generation,
-            )
-            for name, replicas in decision.targets.items()
-        }
+        draft.kept = _placed(draft, decision.targets)
         for name, leaving in list(draft.leaving.items()):
             if name in draft.kept:
                 del draft.leaving[name]  # it returns

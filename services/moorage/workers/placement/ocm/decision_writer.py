@@ -37,8 +37,6 @@ class DecisionWriter:
 
     Args:
         partition: the partition that assumes the pages in the view.
-        state: the state of the partition.
-        outbox: takes decisions.
     """
 
     def __init__(self, partition: object, state: SelectionState, outbox: Outbox) -> None:

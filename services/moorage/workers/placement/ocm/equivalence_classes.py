@@ -110,9 +110,6 @@ class EquivalenceClass:
     """Placements whose candidates, filters and prioritizers are the same.
 
     Args:
-        key: their common values.
-        terms: the terms of one of them.
-        fleet: the clusters.
         usage: the numbers of decisions on clusters; only passed on.
     """
 

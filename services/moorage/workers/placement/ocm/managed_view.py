@@ -426,11 +426,7 @@ class ManagedView:
 
 
 def _found_decision(event: ResourceDeclared) -> FoundDecision:
-    """Read a PlacementDecision of another scheduler.
-
-    Raises:
-        ValidationError: it cannot be read.
-    """
+    """Read a PlacementDecision of another scheduler."""
     decision = PlacementDecision.model_validate(event.object)
     placement = (decision.metadata.labels or {}).get(PLACEMENT_LABEL, "")
     clusters = (sys.intern(one.cluster_name) for one in decision.status.decisions or () if one.cluster_name)

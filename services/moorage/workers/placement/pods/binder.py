@@ -85,8 +85,6 @@ class Binder:
 
     Args:
         listener: the partition that assumes the bindings in the view.
-        state: the state of the partition.
-        outbox: takes decisions and bindings.
     """
 
     def __init__(self, listener: PodListener, state: PodState, outbox: Outbox) -> None:

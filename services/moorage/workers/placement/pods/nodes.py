@@ -32,13 +32,13 @@ class NodeTable:
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._targets = TargetTable()
+        self.targets = TargetTable()
         self._offers: dict[str, _Offer] = {}
         self._amounts: Pool[Mapping[str, int]] = Pool(_SHAPES)
 
     def declare(self, name: str, event: ResourceDeclared | None, time: datetime | None) -> bool | None:
         """Fold in a node that is declared, or deleted (None). Return the same as `taint`."""
-        found = self._targets.declare(name, event)
+        found = self.targets.declare(name, event)
         if found is Declaration.STALE:
             return None
         if event is None:
@@ -61,12 +61,8 @@ class NodeTable:
             None when the node has not changed; True when pods may fit now that did not fit before; False for any other
             change.
         """
-        self._targets.taint(name, event)
+        self.targets.taint(name, event)
         return self._fold(name)
-
-    def uid(self, name: str) -> str | None:
-        """Return the uid of a node; None when there is no such node."""
-        return self._targets.uid(name)
 
     def declared_at(self, name: str) -> datetime | None:
         """Return the time since which a node offers its present resources; None when unknown."""
@@ -79,12 +75,8 @@ class NodeTable:
         enough = dict.fromkeys(TAKEN_AS_ENOUGH, UNLIMITED)
         return enough if known is None else {**enough, **known.allocatable}
 
-    def tainted(self, name: str) -> TargetTainted | None:
-        """Return the last record of a node's taints."""
-        return self._targets.tainted(name)
-
     def _fold(self, name: str) -> bool | None:
-        known = self._targets.declared(name)
+        known = self.targets.declared(name)
         if known is None:
             return None
         labels = known.object.get("metadata", {}).get("labels") or {}
@@ -92,7 +84,7 @@ class NodeTable:
         after = NodeFacts(
             name=name,
             labels={_interned(label): _interned(value) for label, value in labels.items()},
-            taints=present_taints(known, self._targets.tainted(name)),
+            taints=present_taints(known, self.targets.tainted(name)),
             unschedulable=spec.get("unschedulable") is True,
             allocatable=self._offers[name].allocatable,
         )

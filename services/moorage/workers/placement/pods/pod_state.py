@@ -139,11 +139,6 @@ class PodState:
         """Return the last decisions on an owner's pods, by workload. Do not change them."""
         return self.last.get(owner, {})
 
-    @property
-    def places(self) -> int:
-        """The number of DaemonSets with pods."""
-        return len(self._places)
-
     def pods_at(self, owner: str, index: int) -> list[PodDecision]:
         """Return the last decisions on a DaemonSet's pods for one node, by the index of the node."""
         mine = self.last.get(owner, {})

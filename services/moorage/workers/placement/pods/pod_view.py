@@ -43,20 +43,11 @@ class _Kept:
 
 
 class ReplicaRows:
-    """For each owner, one row for each of its pods on a known node.
-
-    Args:
-        fleet: the nodes.
-    """
+    """For each owner, one row for each of its pods on a known node."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._kept: dict[str, _Kept] = {}
-
-    @property
-    def kept(self) -> int:
-        """The number of owners whose rows are kept."""
-        return len(self._kept)
 
     def of(self, owner: str, nodes: Iterable[str]) -> Rows:
         """Return the rows of an owner, in any order. They are valid until the next change.
@@ -196,7 +187,7 @@ class PodView:
         target = target_of_resource(record.key)
         if target is None or target.kind is not TargetKind.NODE:
             return
-        before = self.nodes.uid(target.name)
+        before = self.nodes.targets.uid(target.name)
         opened = self.nodes.declare(target.name, event, record.meta.time)
         removed = event is None or before not in {None, event.uid}
         self._node_changed(target.name, opened, record.meta)

@@ -157,11 +157,7 @@ def _places(
 ) -> dict[int, list[PodDecision]]:
     """Return the present pods by index, without those that wait for their deployer.
 
-    Args:
-        binder: writes the decisions.
-        owner: the owner.
-        controller: the same, as a controller.
-        wanted: the places to fill. Those that are taken until a deployer has acknowledged are removed.
+    The places that are taken until a deployer has acknowledged are removed from `wanted`.
     """
     places: dict[int, list[PodDecision]] = {}
     for one in binder.state.pods_of(owner.key).values():
@@ -210,12 +206,7 @@ def _fill(
 ) -> Iterator[None]:
     """Provide one pod of the present template for each place. Older pods leave when new ones find room.
 
-    Args:
-        binder: writes the decisions.
-        owner: the owner.
-        controller: the same, as a controller.
-        wanted: the places to fill by index, each with the only node for it.
-        places: the present pods by index.
+    `wanted` has the places to fill by index, each with the only node for it.
     """
     outdated: list[PodDecision] = []
     blocked = False

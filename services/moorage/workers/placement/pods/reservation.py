@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from sys import intern
+from typing import Any
 
 from msgspec import Struct
 
@@ -83,17 +85,10 @@ def reservation_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Reservation
     )
 
 
-@lru_cache(maxsize=65_536)
-def _shared_tolerations(tolerations: tuple[Toleration, ...]) -> tuple[Toleration, ...]:
-    """Return the same object for equal tolerations, because all pods of a template have the same ones."""
-    return tolerations
+_Tolerations = tuple[Toleration, ...]
+_Pairs = tuple[tuple[str, Any], ...]
 
-
-@lru_cache(maxsize=65_536)
-def _shared_requests(requests: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-    return requests
-
-
-@lru_cache(maxsize=65_536)
-def _shared_labels(labels: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    return labels
+# They return the same object for equal values: all pods of a template have the same ones.
+_shared_tolerations: Callable[[_Tolerations], _Tolerations] = lru_cache(maxsize=65_536)(lambda found: found)
+_shared_requests: Callable[[_Pairs], _Pairs] = lru_cache(maxsize=65_536)(lambda found: found)
+_shared_labels: Callable[[_Pairs], _Pairs] = lru_cache(maxsize=65_536)(lambda found: found)

@@ -18,7 +18,6 @@ class ManagedClusterFacts:
     """One managed cluster.
 
     Attributes:
-        name: the cluster's name.
         labels: the labels of its object. The system's labels take precedence.
         claims: the value of each of its `status.clusterClaims`, by name. If a name occurs twice, the last value counts.
         taints: all taints. `time_added` may be missing.
@@ -89,8 +88,6 @@ class ScoreFacts:
     """The scores that one `AddOnPlacementScore` gives to the cluster of its namespace.
 
     Attributes:
-        cluster: the cluster's name.
-        resource: the object's name.
         scores: the scores by name. If a name occurs twice, the last score counts.
         valid_until: the last instant at which the scores count. None means forever.
     """

@@ -54,8 +54,6 @@ class Touched:
     """The effect of a change of one cluster.
 
     Attributes:
-        cluster: the cluster's name.
-        row: its row.
         aspects: the aspects that have changed. Empty if nothing has changed.
         columns: the columns whose value for the cluster has changed. Includes all lazy columns that depend on the
             change.
@@ -177,11 +175,6 @@ class ManagedFleet:
         return self._taints
 
     # --- one cluster
-
-    def facts(self, name: str) -> ManagedClusterFacts | None:
-        """Return the facts about a cluster. None if there is no such cluster."""
-        row = self._rows.get(name)
-        return None if row is None else self._facts[row]
 
     def row(self, name: str) -> int:
         """Return the row of a name. A name without a row gets one."""
@@ -388,11 +381,6 @@ class ManagedFleet:
         """Return an integer for a text, 0 or more. It is stable until a cluster changes."""
         return self._codes.setdefault(text, len(self._codes))
 
-    @property
-    def texts_coded(self) -> int:
-        """The number of texts that have a code."""
-        return len(self._codes)
-
     # --- columns
 
     def column(self, column: Column) -> Values:
@@ -425,11 +413,6 @@ class ManagedFleet:
             kept = self._columns.get(column)
             if kept is not None and kept.holders:
                 kept.holders -= 1
-
-    @property
-    def columns_kept(self) -> int:
-        """The number of cached columns."""
-        return len(self._columns)
 
     def _there(self) -> Rows:
         return self._present.nonzero()[0]

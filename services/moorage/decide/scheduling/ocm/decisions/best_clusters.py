@@ -26,7 +26,6 @@ class BestClusters:
     """The order of the feasible clusters, for all placements that share the scores in `total`.
 
     Args:
-        rows: the feasible clusters.
         ranks: their positions in the order of all names.
         total: the weighted sums of the scores that placements share.
         names: the number of names that have positions.

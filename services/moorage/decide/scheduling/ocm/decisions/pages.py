@@ -78,7 +78,6 @@ class DecisionRecord:
     """A record to write for one PlacementDecision.
 
     Attributes:
-        name: the name of the PlacementDecision.
         part: its present content. None for the tombstone of one that no longer exists.
         added: clusters in it that the placement has just selected.
         removed: clusters that it listed and that the placement no longer selects.

@@ -169,11 +169,6 @@ class Scheduled:
         return int(np.count_nonzero(self._shared.candidates))
 
     @property
-    def candidates(self) -> Mask:
-        """The clusters that the placement could choose from, before any filter."""
-        return self._shared.candidates
-
-    @property
     def filters(self) -> tuple[Filtered, ...]:
         """The result of each filter, in the order in which they ran, except a filter that found the spec invalid."""
         return self._shared.filtered

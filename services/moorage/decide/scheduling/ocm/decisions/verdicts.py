@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Final
 
 from typing_extensions import override
@@ -28,9 +27,7 @@ class ManagedVerdicts(Verdicts):
 
     Args:
         scheduled: the result of scheduling now.
-        fleet: the clusters.
         sets: the sets that the placement may choose from.
-        existing: all existing sets.
     """
 
     def __init__(self, scheduled: Scheduled, fleet: ManagedFleet, sets: UsableSets, existing: ManagedSets) -> None:
@@ -64,10 +61,6 @@ class ManagedVerdicts(Verdicts):
         candidate = self.scheduled.is_candidate(name)
         filters = (self._of_sets(facts, candidate=candidate), *found.filters)
         return TargetVerdict(name, filters, found.scores, found.rank)
-
-    def until(self, name: str) -> datetime | None:
-        """Return when a cluster stops passing every filter. None if no limit applies, or if it does not pass now."""
-        return self.scheduled.until(name)
 
     def taints(self, name: str) -> tuple[JudgedTaint, ...]:
         """Return each taint of a cluster with the toleration that counts for it."""

@@ -115,9 +115,6 @@ def _check_budget(expression: Expression, fleet: ManagedFleet, rows: Rows) -> No
 
     The result is independent of earlier evaluations, and so is the decision. A cluster for which the expression exceeds
     its own limit costs nothing.
-
-    Raises:
-        BudgetExceededError: it may take too long.
     """
     costs = costs_of(expression, fleet, rows)
     spent = int(costs[costs <= expression.limit].sum())
