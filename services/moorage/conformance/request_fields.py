@@ -83,11 +83,7 @@ class RequestFields:
         return f"{self.path}.{name}" if self.path else name
 
     def need(self, name: str) -> None:
-        """As documented, refuse a missing or null field.
-
-        Raises:
-            RequestError: the field is missing or null.
-        """
+        """As documented, refuse a missing or null field. Raises RequestError if the field is missing or null."""
         if not self.upstream and self.values.get(name) is None:
             raise RequestError(required(self.at(name)))
 
@@ -223,11 +219,7 @@ def _int64(value: Any, path: str) -> int:
 
 
 def read_taint(value: Any, path: str, *, upstream: bool, effect: bool = True, cut: bool = True) -> Taint:
-    """Parse a taint; see `RequestFields.taints`.
-
-    Raises:
-        RequestError: a field is invalid.
-    """
+    """Parse a taint; see `RequestFields.taints`. Raises RequestError if a field is invalid."""
     fields = RequestFields.of(value, path, TAINT_FIELDS, upstream=upstream)
     fields.need("key")
     if effect:
@@ -241,11 +233,7 @@ def read_taint(value: Any, path: str, *, upstream: bool, effect: bool = True, cu
 
 
 def read_toleration(value: Any, path: str, *, upstream: bool) -> Toleration:
-    """Parse a toleration.
-
-    Raises:
-        RequestError: a field is invalid.
-    """
+    """Parse a toleration. Raises RequestError if a field is invalid."""
     fields = RequestFields.of(value, path, TOLERATION_FIELDS, upstream=upstream)
     return Toleration(
         key=fields.text("key"),

@@ -277,11 +277,7 @@ def pause_of(obj: Mapping[str, Any]) -> Pause:
 
 
 def budget_of(obj: Mapping[str, Any]) -> Budget:
-    """Return the budget that an object declares.
-
-    Raises:
-        ValueError: an amount is neither a number nor a percentage.
-    """
+    """Return the budget that an object declares. Raises ValueError if an amount is no number or percentage."""
     budget = EvictionBudget.model_validate(obj)
     name, spec = budget.metadata.name, budget.spec
     return Budget(

@@ -179,11 +179,7 @@ class TaintMatrix:
         return len(self._names)
 
     def slot_of(self, name: str) -> int:
-        """Return the slot of a node.
-
-        Raises:
-            KeyError: there is no such node.
-        """
+        """Return the slot of a node. Raises KeyError if there is no such node."""
         return self._slots[name]
 
     def set_node(self, name: str, taints: Iterable[Taint]) -> None:
@@ -199,11 +195,7 @@ class TaintMatrix:
         )
 
     def remove_node(self, name: str) -> None:
-        """Remove a node.
-
-        Raises:
-            KeyError: there is no such node.
-        """
+        """Remove a node. Raises KeyError if there is no such node."""
         slot = self._slots.pop(name)
         filters, scores = self._marks[slot]
         for number in filters:

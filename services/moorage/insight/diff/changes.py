@@ -70,11 +70,7 @@ class ZoneOutage:
         return cls(text, lambda declared: chosen(declared.object))
 
     def targets(self, stack: MemoryStack) -> list[TargetRef]:
-        """Return the declared targets that fail.
-
-        Raises:
-            ChangeError: there are none.
-        """
+        """Return the declared targets that fail. Raises ChangeError if there are none."""
         targets = {
             target: declared
             for key, declared in stack.table(RESOURCES).items()
@@ -83,11 +79,7 @@ class ZoneOutage:
         return self.among(targets)
 
     def among(self, targets: Mapping[TargetRef, ResourceDeclared]) -> list[TargetRef]:
-        """Return those of the targets that fail.
-
-        Raises:
-            ChangeError: there are none.
-        """
+        """Return those of the targets that fail. Raises ChangeError if there are none."""
         found = [target for target, declared in targets.items() if self.fits(declared)]
         if not found:
             raise ChangeError(f"--outage {self.text}: no node or cluster matches")

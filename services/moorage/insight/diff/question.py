@@ -69,11 +69,7 @@ class SimulationQuestion(_Asked):
 
 
 def parse(document: Any) -> SimulationQuestion:
-    """Read a question.
-
-    Raises:
-        SimulationError: it is wrong. Names the field, the value and the rule.
-    """
+    """Read a question. Raises SimulationError, which names the field, the value and the rule."""
     try:
         question = SimulationQuestion.model_validate(document)
     except ValidationError as error:

@@ -47,11 +47,7 @@ def binding_of(grounds: Grounds, owner: str) -> str | None:
 
 
 def explain_binding(grounds: Grounds, key: str, wanted: Wanted | None = None) -> Explanation:
-    """Explain why a claimed resource is where it is.
-
-    Raises:
-        NotFoundError: there is no such binding or cluster.
-    """
+    """Explain why a claimed resource is where it is. Raises NotFoundError if there is no such binding or cluster."""
     found = decision_on(grounds, key)
     if found is None:
         kind, _, name, _ = ResourceKey.parse(key)

@@ -35,11 +35,7 @@ _SHOWN: Final = 10
 
 
 def explain_placement(grounds: Grounds, namespace: str, name: str, wanted: Wanted | None = None) -> Explanation:
-    """Explain why an OCM placement has its clusters.
-
-    Raises:
-        NotFoundError: there is no such placement or cluster.
-    """
+    """Explain why an OCM placement has its clusters. Raises NotFoundError if there is no such placement or cluster."""
     ref = WorkloadRef(kind=PLACEMENT, namespace=namespace, name=name)
     found = decision_on(grounds, ref.key)
     if found is None and declared_as(grounds, ref.key) is None:

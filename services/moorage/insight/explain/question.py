@@ -37,11 +37,7 @@ class QuestionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The parameters of an explanation.
-
-    Raises:
-        QuestionError: a field is invalid, or two exclude each other.
-    """
+    """The parameters of an explanation. Raises QuestionError if a field is invalid, or two exclude each other."""
 
     kind: str
     """One of `EXPLAINED`."""

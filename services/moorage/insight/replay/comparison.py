@@ -225,11 +225,7 @@ class _Comparing:
         self._written = dict(self.of.transactions)
 
     def run(self) -> None:
-        """Play the run and compare its results.
-
-        Raises:
-            RecordingError: the run was not recorded by this version.
-        """
+        """Play the run and compare its results. Raises RecordingError if the run was not recorded by this version."""
         sessions: dict[int, int] = {}
         try:
             for made in self._player.play():

@@ -44,11 +44,7 @@ class Run:
     """The service of the run; empty until a record names it."""
 
     def put(self, parts: Any) -> None:
-        """Add entries. An entry that was written twice counts once.
-
-        Raises:
-            ValueError: these are not entries.
-        """
+        """Add entries. An entry that was written twice counts once. Raises ValueError if these are not entries."""
         for first, entries in parts:
             for place, entry in enumerate(entries):
                 self.entries[int(first) + place] = entry

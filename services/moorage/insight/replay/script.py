@@ -23,11 +23,7 @@ class MissingError(Exception):
 
 
 def records_of(recording: Recording, topic: Topic, partition: int, offsets: Sequence[int]) -> list[RecordedRecord]:
-    """Return the records of a list of offsets in the journal's notation.
-
-    Raises:
-        MissingError: a record is missing.
-    """
+    """Return the records of a list of offsets in the journal's notation. Raises MissingError if a record is missing."""
     there = recording.places.get((topic.short, partition), {})
     found = []
     offset = offsets[0]

@@ -29,11 +29,7 @@ class BrokerStatus:
 
 
 def status(data_dir: Path) -> BrokerStatus:
-    """Return the status of the broker of this folder.
-
-    Raises:
-        EmbeddedKafkaError: The folder cannot be read.
-    """
+    """Return the status of the broker of this folder. Raises EmbeddedKafkaError if the folder cannot be read."""
     folder = DataDir(data_dir)
     try:
         held = folder.held()

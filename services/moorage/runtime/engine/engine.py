@@ -143,11 +143,7 @@ class PartitionEngine(Generic[S]):
 
     @property
     def state(self) -> S:
-        """The state; it exists after `restore`.
-
-        Raises:
-            RuntimeError: it does not exist yet.
-        """
+        """The state; it exists after `restore`. Raises RuntimeError if it does not exist yet."""
         return self._known.state
 
     @property

@@ -77,11 +77,7 @@ class HttpServer:
         """The port that it listens on; 0 before the start."""
 
     async def start(self) -> None:
-        """Start listening.
-
-        Raises:
-            RuntimeFailure: the port is taken.
-        """
+        """Start listening. Raises RuntimeFailure if the port is taken."""
         self._task = asyncio.create_task(self._serve(), name="http")
         while not self._server.started:
             if self._task.done():

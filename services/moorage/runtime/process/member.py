@@ -71,11 +71,7 @@ class Member(Protocol):
         """Start. Returns at once."""
 
     async def join(self) -> None:
-        """Wait until it ends.
-
-        Raises:
-            RuntimeFailure: it cannot continue.
-        """
+        """Wait until it ends. Raises RuntimeFailure if it cannot continue."""
 
     async def stop(self) -> None:
         """Stop in order."""

@@ -58,11 +58,7 @@ class Seals:
 
 
 def seals_of(settings: Settings) -> Seals | None:
-    """Return the seals by the settings. None without a signing key.
-
-    Raises:
-        RuntimeFailure: the file cannot be read.
-    """
+    """Return the seals by the settings; None without a signing key. Raises RuntimeFailure if its file is unreadable."""
     name = settings.service_account_signing_key_file
     if not name:
         return None

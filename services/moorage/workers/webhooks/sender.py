@@ -36,11 +36,7 @@ class AddressError(Exception):
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """Return the addresses of a host, from the system's resolver.
-
-    Raises:
-        OSError: it has none.
-    """
+    """Return the addresses of a host, from the system's resolver. Raises OSError if it has none."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]
 

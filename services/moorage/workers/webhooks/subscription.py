@@ -140,11 +140,7 @@ class Subscription:
         return group if self.replay is None else f"{group}.{int(self.replay.until.timestamp() * 1000)}"
 
     def delivery(self, topic: Topic, record: Any, place: TopicPartition) -> Delivery | None:
-        """Return the delivery of a record; None without one.
-
-        Raises:
-            ValueError: the record is not an event.
-        """
+        """Return the delivery of a record; None without one. Raises ValueError if the record is not an event."""
         if self.replay is not None:
             return replayed(self.name, self.uid, self.spec, self.replay, record, place=place)
         return delivery_of(

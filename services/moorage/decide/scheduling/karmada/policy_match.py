@@ -67,11 +67,7 @@ class Policy:
 
 
 def policy_of(document: Mapping[str, Any]) -> Policy:
-    """Return the policy that an object declares.
-
-    Raises:
-        ValidationError: the object is not such a policy.
-    """
+    """Return the policy that an object declares. Raises ValidationError if the object is not such a policy."""
     model = ClusterPropagationPolicy if document.get("kind") == CLUSTER_WIDE else PropagationPolicy
     policy = model.model_validate(document)
     meta = policy.metadata

@@ -95,11 +95,7 @@ class ClusterVerdicts(Verdicts):
         return TargetVerdict(name, filters, scores, self._place[name])
 
     def share(self, name: str) -> Share | None:
-        """Return the share of a cluster. None if it does not pass.
-
-        Raises:
-            KeyError: there is no such cluster.
-        """
+        """Return the share of a cluster. None if it does not pass. Raises KeyError if there is no such cluster."""
         if not all(one.passed for one in self._filters[name]):
             return None
         targets = self.decision.targets or {}

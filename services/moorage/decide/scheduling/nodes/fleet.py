@@ -177,11 +177,7 @@ class Fleet:
         return self._names[row]
 
     def row_of(self, name: str) -> int:
-        """Return the row of a node.
-
-        Raises:
-            KeyError: there is no such node.
-        """
+        """Return the row of a node. Raises KeyError if there is no such node."""
         return self.taints.slot_of(name)
 
     def offered(self, resource: str) -> Counts:

@@ -43,11 +43,7 @@ class PodShape:
 
 
 def shape_of(spec: PodSpec) -> PodShape:
-    """Return the shape of an admitted pod.
-
-    Raises:
-        QuantityError: a request or limit is not a quantity.
-    """
+    """Return the shape of an admitted pod. Raises QuantityError if a request or limit is not a quantity."""
     tolerations = tuple(
         Toleration(
             key=toleration.key,

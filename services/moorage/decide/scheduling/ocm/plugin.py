@@ -133,20 +133,12 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
     """Why it rules clusters out, in words that apply to all of them. Decisions count clusters under this text."""
 
     def apply(self, request: PlacementRequest, fleet: ManagedFleet, shown: Mask) -> Mask:
-        """Return the clusters in `shown` that pass.
-
-        Raises:
-            MisconfiguredError: the placement's spec is invalid.
-        """
+        """Return the clusters in `shown` that pass. Raises MisconfiguredError if the placement's spec is invalid."""
         self.check(request.terms)
         return self.passed(request, fleet, shown)
 
     def check(self, terms: PlacementTerms) -> None:
-        """Check that it can be applied to a placement.
-
-        Raises:
-            MisconfiguredError: it cannot.
-        """
+        """Check that it can be applied to a placement. Raises MisconfiguredError if it cannot."""
         if problem := self.problem(terms):
             raise MisconfiguredError(self.name, problem)
 

@@ -80,11 +80,7 @@ class Patch(NamedTuple):
 
 
 def check_version(version: str) -> None:
-    """Check that the patches fit a version of aiokafka.
-
-    Raises:
-        RuntimeFailure: they do not.
-    """
+    """Check that the patches fit a version of aiokafka. Raises RuntimeFailure if they do not."""
     if version != FITTING and not version.startswith(f"{FITTING}."):
         raise RuntimeFailure(
             f"aiokafka: invalid version {version!r}: expected {FITTING}, because Moorage changes its inside; "
@@ -93,11 +89,7 @@ def check_version(version: str) -> None:
 
 
 def apply_patches() -> None:
-    """Apply all patches that are not applied yet.
-
-    Raises:
-        RuntimeFailure: aiokafka has another version.
-    """
+    """Apply all patches that are not applied yet. Raises RuntimeFailure if aiokafka has another version."""
     check_version(aiokafka.__version__)
     for patch in PATCHES:
         patch.apply()

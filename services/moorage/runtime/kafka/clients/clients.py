@@ -29,11 +29,7 @@ _REBALANCE_MARGIN_MS = 5_000
 
 
 def servers(settings: Settings) -> list[str]:
-    """Return the addresses of the brokers.
-
-    Raises:
-        RuntimeFailure: the settings name none.
-    """
+    """Return the addresses of the brokers. Raises RuntimeFailure if the settings name none."""
     found = [part.strip() for part in settings.bootstrap_servers.split(",") if part.strip()]
     if not found:
         raise RuntimeFailure("bootstrap_servers: invalid value '': must name a broker, such as localhost:9092")

@@ -57,11 +57,7 @@ class CommitWatch:
             self._minding = asyncio.create_task(self._mind_markers())
 
     def check(self) -> None:
-        """Check that no commit has lost its markers.
-
-        Raises:
-            StartAfresh: one has.
-        """
+        """Check that no commit has lost its markers. Raises StartAfresh if one has."""
         if self._lost:
             raise StartAfresh(f"the broker has lost markers of a committed transaction: {self._lost}")
 

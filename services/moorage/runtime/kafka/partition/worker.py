@@ -193,11 +193,7 @@ class Worker(Generic[S]):
         self._task = asyncio.create_task(self._run(), name=self.service.name)
 
     async def join(self) -> None:
-        """Wait until the worker ends.
-
-        Raises:
-            RuntimeFailure: the worker cannot continue.
-        """
+        """Wait until the worker ends. Raises RuntimeFailure if the worker cannot continue."""
         if self._task is not None:
             await asyncio.shield(self._task)
 

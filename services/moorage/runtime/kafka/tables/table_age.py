@@ -81,11 +81,7 @@ class TableAge:
             self._whole = max(self._whole, instant, key=lambda one: one.ticks)
 
     def check(self) -> None:
-        """Check that the limit has not passed.
-
-        Raises:
-            TablesTooOld: everything must be read again.
-        """
+        """Check that the limit has not passed. Raises TablesTooOld: everything must be read again."""
         if self.is_expired:
             raise TablesTooOld(f"no complete read of the tables was confirmed for {self._limit:g} s")
 

@@ -89,11 +89,7 @@ class WorkQueue:
         self._queue.appendleft(_Waiting(work))
 
     def take(self) -> Work:
-        """Return the next work, and remove it.
-
-        Raises:
-            IndexError: nothing is waiting.
-        """
+        """Return the next work, and remove it. Raises IndexError if nothing is waiting."""
         waiting = self._queue.popleft()
         for index in (self._once, self._at_nodes):
             if index.get(waiting.work.key) is waiting:

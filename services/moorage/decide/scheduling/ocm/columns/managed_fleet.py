@@ -222,11 +222,7 @@ class ManagedFleet:
         return self._names[row]
 
     def at(self, row: int) -> ManagedClusterFacts:
-        """Return the facts about the cluster in a row.
-
-        Raises:
-            LookupError: the row has no cluster.
-        """
+        """Return the facts about the cluster in a row. Raises LookupError if the row has no cluster."""
         found = self._facts[row]
         if found is None:
             raise LookupError(f"{self._names[row]} is not a cluster of the fleet")
