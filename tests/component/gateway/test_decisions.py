@@ -80,7 +80,7 @@ class Stream:
 
     async def next(self) -> tuple[str, Any]:
         """The next event: its name and its data."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             while not self._events:
                 chunk = bytes(await anext(self._chunks))
                 self._events += [_parsed(event) for event in chunk.decode().split("\n\n") if event]
