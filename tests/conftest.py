@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import pytest_asyncio
 import structlog
 from tests.kubectl import programs
 from tests.planes import plane as planes
-from tests.support import browsers, documents, examples, scheduling, tiers
+from tests.support import browsers, documents, examples, hangs, scheduling, tiers
 from tests.support.brokers import Broker, BrokerMissingError, Choice, EmbeddedBroker, choose
 from tests.support.costs import Meter, Report, ceilings_of, processor_seconds
 from tests.support.shared_broker import SharedBroker
@@ -34,6 +34,7 @@ _CHOICE = pytest.StashKey[Choice]()
 _SHARED = pytest.StashKey[SharedBroker]()
 _METER = pytest.StashKey[Meter]()
 _REPORT = pytest.StashKey[Report]()
+_STOP = pytest.StashKey[Callable[[], None]]()
 _EXCESSES = pytest.StashKey[list[str]]()
 _NOTES: list[str] = []
 
@@ -65,7 +66,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     try:
         return (yield)
     finally:
+        item.stash[_STOP]()
         meter.note(item.nodeid, time.perf_counter() - wall, processor_seconds() - cpu)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
+    item.stash[_STOP] = hangs.end_after(settings.timeout, item)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,7 +13,7 @@ from typing import TypeVar
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
-_NICE = 10  # these only compute; tests beside them have deadlines
+_NICE = 5  # these only compute; tests beside them have deadlines. With 10 they would hardly run on a busy machine
 _AHEAD = 4  # jobs that wait for each process, so that none is idle while a result is looked at
 
 
