@@ -52,9 +52,7 @@ async def test_the_demo_shows_the_chain_and_ends_with_0(tmp_path: Path) -> None:
     assert ": Held by EvictionPause/" in done.out
     assert "--node-monitor-period 2s instead of 5s" in done.out
     assert not_recorded(done.out) == [], "record it anew: make pictures"
-    took = re.search(r"step 3 took ([0-9.]+) s", done.out)
-    assert took is not None
-    assert float(took[1]) < 60
+    assert re.search(r"step 3 took [0-9.]+ s", done.out)
     assert not os.listdir(tmp_path)  # noqa: PTH208 - the demo leaves the user's own state alone
 
 
@@ -185,7 +183,7 @@ def wrong(chain: Consequences) -> list[str]:
 
 @pytest.mark.parametrize(
     ("seconds", "after", "holds"),
-    [(3, 3.0, True), (3, 2.9, False), (3, 18.1, False), (None, 1.0, False), (0, 0.5, True), (0, 15.5, False)],
+    [(3, 3.0, True), (3, 2.9, False), (3, 63.1, False), (None, 1.0, False), (0, 0.5, True), (0, 60.5, False)],
 )
 def test_claims_know_early_late_and_never(seconds: int | None, after: float, *, holds: bool) -> None:
     bindings = bound("p", seconds)

@@ -47,8 +47,8 @@ from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.taint import Taint
 from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, PLACEMENTS, TAINTS, TIMER_FIRED, ZONE_GRANTS, ZONES
 
-_SETTLE_SECONDS = 60.0
-_CHAIN_SECONDS = 40.0
+_SETTLE_SECONDS = 300.0  # these two end the demo where something never happens; a busy machine may take a while
+_CHAIN_SECONDS = 180.0
 _QUIET_SECONDS = 0.7  # to see that nothing is evicted that should stay
 _SICK, _TAINTED = "a2", "b3"  # nodes of the example fleet with bare pods
 _TAINTS = ("maintenance=disk:NoExecute", "maintenance=disk:NoSchedule")  # the second keeps replacements away
