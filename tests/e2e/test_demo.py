@@ -152,7 +152,7 @@ def bound(name: str, seconds: int | None) -> dict[str, WorkloadBound]:
     return {f"{pod}|{NODE}": binding}
 
 
-def begun(bindings: dict[str, WorkloadBound]) -> Consequences:
+def begun(bindings: dict[str, WorkloadBound], *before: Seen) -> Consequences:
     chain = Consequences("n1", "k", "n1 is not ready", T0, needs_condition=True)
     condition = ConditionChanged(
         target=NODE,
@@ -163,10 +163,16 @@ def begun(bindings: dict[str, WorkloadBound]) -> Consequences:
         generation=1,
     )
     record = TaintRecord(key="k", effect="NoExecute", time_added=T0, origins=(TaintOrigin.CONDITION,))
-    chain.take(seen(CONDITIONS, "Node/n1|Ready", condition, T0), bindings)
-    chain.take(seen(TAINTS, "Node/n1", TargetTainted(target=NODE, generation=1, taints=(record,)), T0), bindings)
+    events = [
+        seen(CONDITIONS, "Node/n1|Ready", condition, T0),
+        seen(TAINTS, "Node/n1", TargetTainted(target=NODE, generation=1, taints=(record,)), T0),
+    ]
+    for event in (*before, *events):
+        chain.take(event, bindings)
+        if event.topic is BINDINGS:
+            del bindings[event.key]
     assert chain.taint is None  # nothing is taken for this chain's before its id is known
-    assert len(chain.begin("r", T0, bindings)) == 2
+    assert len(chain.begin("r", T0, bindings)) == 2 + len(before)
     return chain
 
 
@@ -193,6 +199,14 @@ def test_claims_know_early_late_and_never(seconds: int | None, after: float, *, 
     chain.take(seen(BINDINGS, next(iter(bindings)), None, when), bindings)
     about_time = [text for text in wrong(chain) if "bare pod" not in text]
     assert (not about_time) is holds
+
+
+@pytest.mark.parametrize(("ended", "counts"), [(4.0, True), (-1.0, False)])
+def test_a_binding_counts_whose_end_is_read_before_the_taint(ended: float, *, counts: bool) -> None:
+    bindings = bound("p", 3)
+    chain = begun(bindings, seen(BINDINGS, next(iter(bindings)), None, T0 + timedelta(seconds=ended)))
+    assert bool(chain.fates) is counts
+    assert all(fate.ended for fate in chain.fates.values())
 
 
 @pytest.mark.parametrize(("after", "words"), [(3.0, "within 1 s of it"), (4.2, "within 2 s of it")])

@@ -21,6 +21,7 @@ from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.timer import TimerFired
+from moorage_schemas.topics import BINDINGS
 
 SOON = timedelta(seconds=30)
 """The demo waits for deadlines within this time. It only checks that later ones are set."""
@@ -100,6 +101,9 @@ class Consequences:
     early: list[Seen] = field(default_factory=list)
     """Events that were read before the taint, because partitions are read in any order."""
 
+    left: dict[str, WorkloadBound] = field(default_factory=dict)
+    """Bindings whose end was read before the taint that ended them."""
+
     unnamed: list[Seen] = field(default_factory=list)
     """Events that were read before the probe had printed the id of its report."""
 
@@ -123,6 +127,8 @@ class Consequences:
         event, when = seen.event, seen.meta.time if seen.meta else None
         when = when or seen.timestamp
         ours = seen.meta is not None and bool(self.correlation) and seen.meta.correlation == self.correlation
+        if self.taint is None and _ends_binding(seen) and seen.key in bindings:
+            self.left[seen.key] = bindings[seen.key]
         if self.needs_condition and not self.correlation:
             self.unnamed.append(seen)
             return False
@@ -143,7 +149,7 @@ class Consequences:
             if ours:
                 self.lateness.append(event.fired_time - event.deadline)
             return ours
-        if seen.topic.short == "bindings" and event is None and (fate := self.fates.get(seen.key)) is not None:
+        if _ends_binding(seen) and (fate := self.fates.get(seen.key)) is not None:
             fate.ended = True
         return False
 
@@ -156,7 +162,9 @@ class Consequences:
             self.taint = when
             self.correlation = self.correlation or (seen.meta.correlation if seen.meta else "")
             taints = [taint.as_taint() for taint in event.taints]
-            for key, bound in bindings.items():
+            ended = {seen.key for seen in self.early if _ends_binding(seen) and seen.timestamp < when}
+            left = {key: bound for key, bound in self.left.items() if key not in ended}
+            for key, bound in (left | bindings).items():
                 if bound.target == event.target:
                     self.fates[key] = Fate(bound, verdict(taints, bound.tolerations))
             for before in self.early:
@@ -236,6 +244,10 @@ class Consequences:
     def _moved(self, fate: Fate) -> bool:
         there = fate.successor.target if fate.successor is not None else None
         return there is not None and there.name != self.node
+
+
+def _ends_binding(seen: Seen) -> bool:
+    return seen.topic is BINDINGS and seen.event is None
 
 
 def whole_story(chains: list[Consequences]) -> Claim:
