@@ -66,13 +66,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     try:
         return (yield)
     finally:
-        item.stash[_STOP]()
+        item.stash.get(_STOP, lambda: None)()
         meter.note(item.nodeid, time.perf_counter() - wall, processor_seconds() - cpu)
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
-    item.stash[_STOP] = hangs.end_after(settings.timeout, item)
+    if not item.config.option.usepdb:  # a debugger may take its time
+        item.stash[_STOP] = hangs.end_after(settings.timeout, item)
 
 
 @pytest.hookimpl(optionalhook=True)
