@@ -101,8 +101,8 @@ class Consequences:
     early: list[Seen] = field(default_factory=list)
     """Events that were read before the taint, because partitions are read in any order."""
 
-    left: dict[str, WorkloadBound] = field(default_factory=dict)
-    """Bindings whose end was read before the taint that ended them."""
+    left: dict[str, tuple[datetime, WorkloadBound]] = field(default_factory=dict)
+    """Bindings whose end was read before the taint, each with the time of its end."""
 
     unnamed: list[Seen] = field(default_factory=list)
     """Events that were read before the probe had printed the id of its report."""
@@ -128,7 +128,7 @@ class Consequences:
         when = when or seen.timestamp
         ours = seen.meta is not None and bool(self.correlation) and seen.meta.correlation == self.correlation
         if self.taint is None and _ends_binding(seen) and seen.key in bindings:
-            self.left[seen.key] = bindings[seen.key]
+            self.left[seen.key] = (seen.timestamp, bindings[seen.key])
         if self.needs_condition and not self.correlation:
             self.unnamed.append(seen)
             return False
@@ -162,8 +162,7 @@ class Consequences:
             self.taint = when
             self.correlation = self.correlation or (seen.meta.correlation if seen.meta else "")
             taints = [taint.as_taint() for taint in event.taints]
-            ended = {seen.key for seen in self.early if _ends_binding(seen) and seen.timestamp < when}
-            left = {key: bound for key, bound in self.left.items() if key not in ended}
+            left = {key: bound for key, (end, bound) in self.left.items() if end >= when}
             for key, bound in (left | bindings).items():
                 if bound.target == event.target:
                     self.fates[key] = Fate(bound, verdict(taints, bound.tolerations))
