@@ -11,7 +11,7 @@ import asyncio
 import gc
 import sys
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -98,6 +98,8 @@ async def read_view(settings: Settings, name: str, topics: Sequence[Topic], view
     reader.start()
     try:
         await reader.caught_up.wait()
+        if isinstance(view, QueryTables):
+            deque(view.read(), maxlen=0)
     finally:
         await reader.stop()
 

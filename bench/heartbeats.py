@@ -24,6 +24,7 @@ from bench import harness
 from tests.support.log_sizes import log_sizes
 
 from moorage.cli.local import services
+from moorage.runtime.chains import grouped
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import ConditionReported, ConditionStatus
@@ -79,8 +80,9 @@ async def measure(nodes: int, rounds: int, interval: float, partitions: int) -> 
         settings = fresh.model_copy(update={"node_monitor_grace_period": GRACE_INTERVALS * interval})
         writer = await stack.enter_async_context(harness.Writer(settings, "probe/kubelet"))
         await declare(writer, nodes)
-        for name in services.names():
-            await stack.enter_async_context(Worker(services.make(name, settings), settings, partitions=partitions))
+        for names in grouped(services.names()).values():
+            chain = [services.make(name, settings) for name in names]
+            await stack.enter_async_context(Worker(chain, settings, partitions=partitions))
         await report(writer, nodes)
         await until(settings, nodes * len(harness.CONDITIONS))
         harness.note("the first reports have become conditions")

@@ -2,17 +2,19 @@
 
 The last line is JSON.
 
-Ours: the real condition-ingest, taint-manager, governor and eviction, each in a worker of the runtime, all in this
-process, without zone rates and without a wait before the taint that evicts. A report that a node is not ready is
-produced. The time is measured until a read_committed consumer has the decision to evict the pod that is bound there.
-There are five transactions in between: the condition; the taint that does not evict, with the node's state for its
-zone; the governor's grant; the taint that evicts; the eviction. Reports are sent one at a time, with a pause after
-each.
+Ours: the real condition-ingest, taint-manager, eviction and timer as a chain, and the governor, in workers of the
+runtime, all in this process, without zone rates and without a wait before the taint that evicts. A report that a node
+is not ready is produced. The time is measured until a read_committed consumer has the decision to evict the pod that is
+bound there. There are three transactions in between: the condition, with the taint that does not evict and the node's
+state for its zone; the governor's grant; the taint that evicts, with the eviction. With `--alone 1` each service has a
+worker of its own, and there are five: the first and the last of these three are two each. Reports are sent one at a
+time, with a pause after each. `ours_cpu_ms` is the processor time of this process for each of our samples, without
+Kafka's.
 
-The limit: a record on the same way through Kafka, through five bare loops. Each loop has a read_committed consumer, and
-a transactional producer that passes the record on as soon as it arrives. All loops run in this process. They commit no
-offsets, because Moorage does not do so in each transaction, either (decision 0007); `with_offsets_ms` is the same with
-an offset in each transaction. Samples are taken in turn. Those before every partition was warm are left out.
+The limit: a record on the same way through Kafka, through as many bare loops. Each loop has a read_committed consumer,
+and a transactional producer that passes the record on as soon as it arrives. All loops run in this process. They commit
+no offsets, because Moorage does not do so in each transaction, either (decision 0007); `with_offsets_ms` is the same
+with an offset in each transaction. Samples are taken in turn. Those before every partition was warm are left out.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from bench import harness
 
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.settings.process_settings import Settings
-from moorage.workers import condition_ingest, eviction, governor, taint_manager
+from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound
@@ -43,7 +45,9 @@ from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, EVICTIONS, RESOURCES
 
-STAGES = 5
+STAGES, STAGES_ALONE = 3, 5
+"""The transactions between a report and a decision."""
+
 LIFTED = {
     "node_eviction_rate": math.inf,
     "secondary_node_eviction_rate": math.inf,
@@ -95,14 +99,15 @@ class Chain:
 
     Args:
         settings: the address of Kafka, and the prefix of the topics.
+        stages: the number of loops.
         offsets: whether each transaction commits the offset that it has read, too.
     """
 
-    def __init__(self, settings: Settings, *, offsets: bool) -> None:
+    def __init__(self, settings: Settings, *, stages: int, offsets: bool) -> None:
         self._settings = settings
         self._offsets = offsets
         name = f"{settings.topic_prefix}.chain{'-offsets' if offsets else ''}"
-        self._topics = [f"{name}-{stage}" for stage in range(STAGES + 1)]
+        self._topics = [f"{name}-{stage}" for stage in range(stages + 1)]
         self._first = AIOKafkaProducer(bootstrap_servers=settings.bootstrap_servers, acks="all")
         self._producers = [
             AIOKafkaProducer(
@@ -134,7 +139,7 @@ class Chain:
         for topic, consumer in zip(self._topics, self._consumers, strict=True):
             consumer.assign([TopicPartition(topic, 0)])
             await consumer.seek_to_end()
-        self._loops = [asyncio.create_task(self._pass_on(stage)) for stage in range(STAGES)]
+        self._loops = [asyncio.create_task(self._pass_on(stage)) for stage in range(len(self._producers))]
         return self
 
     async def _pass_on(self, stage: int) -> None:
@@ -171,7 +176,8 @@ class Chain:
 
 async def main() -> dict[str, Any]:
     """Take samples in turn and compare their medians."""
-    options = harness.parser(__doc__, samples=60, partitions=24).parse_args()
+    options = harness.parser(__doc__, samples=60, partitions=24, alone=0).parse_args()
+    stages = STAGES_ALONE if options.alone else STAGES
     random.seed(4)
     async with harness.kafka() as bootstrap, AsyncExitStack() as stack:
         settings = (await harness.fleet(bootstrap, partitions=options.partitions)).model_copy(update=LIFTED)
@@ -185,19 +191,23 @@ async def main() -> dict[str, Any]:
                 enable_auto_commit=False,
             )
         )
-        bare = await stack.enter_async_context(Chain(settings, offsets=False))
-        with_offsets = await stack.enter_async_context(Chain(settings, offsets=True))
+        bare = await stack.enter_async_context(Chain(settings, stages=stages, offsets=False))
+        with_offsets = await stack.enter_async_context(Chain(settings, stages=stages, offsets=True))
         warm_up = 3 * options.partitions  # the first transaction on a partition takes longer, in both
         nodes = [harness.node_ref(f"node-{number}") for number in range(options.samples + warm_up)]
         await declare(writer, nodes)
-        for module in (condition_ingest, taint_manager, governor, eviction):
-            worker: Worker[Any] = Worker(module.service(settings), settings, partitions=settings.partitions)
+        chained = [module.service(settings) for module in (condition_ingest, taint_manager, eviction, timer)]
+        forms = [[service] for service in chained] if options.alone else [chained]
+        for services in ([governor.service(settings)], *forms):
+            worker = Worker(services, settings, partitions=settings.partitions)
             await stack.enter_async_context(worker)
             await worker.wait_ready()
         harness.note("ready")
-        ours, limits, others = [], [], []
+        ours, limits, others, processor = [], [], [], []
         for number, node in enumerate(nodes):
+            began = time.process_time()
             ours.append(await evict(writer, decisions, node))
+            processor.append(time.process_time() - began)
             await asyncio.sleep(PAUSE * (0.5 + random.random()))
             limits.append(await bare.run())
             await asyncio.sleep(PAUSE * (0.5 + random.random()))
@@ -209,10 +219,12 @@ async def main() -> dict[str, Any]:
     median_ours, median_limit = harness.median(ours), harness.median(limits)
     return {
         "bench": "latency",
-        "what": "report to eviction decision / a record through five bare loops in a row, median milliseconds",
+        "what": "report to eviction decision / a record through as many bare loops in a row, median milliseconds",
         "samples": len(ours),
         "partitions": options.partitions,
         "ours_ms": round(median_ours * 1000, 2),
+        "transactions": stages,
+        "ours_cpu_ms": round(harness.median(processor[warm_up:]) * 1000, 2),
         "ours_p95_ms": round(sorted(ours)[int(len(ours) * 0.95)] * 1000, 2),
         "limit_ms": round(median_limit * 1000, 2),
         "limit_p95_ms": round(sorted(limits)[int(len(limits) * 0.95)] * 1000, 2),

@@ -27,6 +27,7 @@ from tests.planes.plane import Plane
 from moorage.cli.local import services
 from moorage.cli.local.stack import free_ports
 from moorage.cli.local.supervisor import launch
+from moorage.runtime.chains import grouped
 
 NODES: Final = 50
 TAINTED: Final = 10
@@ -35,6 +36,7 @@ BRIDGES: Final = "one of two bridges"
 EVICTIONS: Final = "one of two members of eviction"
 SERVICES: Final = "one of two processes with all services"
 CASES: Final = (BRIDGES, EVICTIONS, SERVICES)
+_SHARED_PARTITIONS: Final = 6  # of a fleet in which two members share them
 
 _NODES: Final = "/api/v1/nodes"
 _PODS: Final = "/api/v1/namespaces/bench/pods"
@@ -177,15 +179,17 @@ async def _bridges(plane: Plane, options: Options) -> AsyncIterator[Pair]:
         yield Pair(MOORAGE, (BRIDGES,), fleet.knows, leader.kill)
 
 
-# Two processes of services, each of which owns a half of the partitions: each service is a process as in `moorage up`,
-# and eviction has a second one; or all services share a process, and there are two of them.
+# Two processes of services, each of which owns a half of the partitions: each service is a process as in
+# `moorage up --separate`, and eviction has a second one; or all services share a process, and there are two of them.
 
 
 @asynccontextmanager
 async def _members(plane: Plane, options: Options, *, names: tuple[str, ...], case: str) -> AsyncIterator[Pair]:
     async with (
         sides.controllers(plane, flags={"KCM_FLAGS": WITHOUT_TAINTS}, ends=(MANAGER, SCHEDULER)),
-        sides.moorage(options.bootstrap, plane, options.folder, together=len(names) > 1) as fleet,
+        sides.moorage(
+            options.bootstrap, plane, options.folder, together=len(names) > 1, partitions=_SHARED_PARTITIONS
+        ) as fleet,
     ):
         specs = [child.spec for child in fleet.stack.supervisor.children]
         first = next(spec for spec in specs if set(names) <= set(spec.arguments))
@@ -217,7 +221,7 @@ async def _are_even(members: tuple[str, Path], names: tuple[str, ...]) -> bool:
         async with httpx.AsyncClient(timeout=5, trust_env=False) as http:
             for address in (members[0], f"http://127.0.0.1:{sides.listening_port(members[1])}/readyz"):
                 told.append((await http.get(address)).json()["services"])  # noqa: PERF401 - each waits for an answer
-        return all(_is_even([one[name] for one in told]) for name in names)
+        return all(_is_even([one[name] for one in told]) for name in grouped(names))
     return False
 
 

@@ -239,23 +239,24 @@ class Moorage:
 
 @asynccontextmanager
 async def moorage(
-    bootstrap: str, plane: Plane, folder: Path, *, together: bool = False, **given: Any
+    bootstrap: str, plane: Plane, folder: Path, *, together: bool = True, **given: Any
 ) -> AsyncIterator[Moorage]:
-    """A new fleet of Moorage, which ends with its bridges. It has as many partitions as `moorage up` gives a new one.
+    """A new fleet of Moorage, which ends with its bridges.
+
+    Unless partitions are given, it has as many as `moorage up` gives a new one.
 
     Args:
         bootstrap: the address of a Kafka.
         plane: the control plane to bridge.
         folder: for logs and state.
-        together: whether all services share a process.
+        together: whether all services share a process, as `moorage up` has it.
         given: settings that are not the defaults.
     """
     prefix = f"peers-{uuid.uuid4().hex[:8]}"
     folder = folder / prefix
     folder.mkdir(parents=True)
-    settings = Settings(
-        bootstrap_servers=bootstrap, topic_prefix=prefix, gateway_port=0, partitions=EMBEDDED_PARTITIONS, **given
-    )
+    given = {"partitions": EMBEDDED_PARTITIONS, **given}
+    settings = Settings(bootstrap_servers=bootstrap, topic_prefix=prefix, gateway_port=0, **given)
     async with AsyncExitStack() as life:
         stack = await life.enter_async_context(Stack(settings, folder, lambda _: None, together=together))
         found = Moorage(stack, prefix, plane, folder)

@@ -195,7 +195,7 @@ async def ours(settings: Settings, service: Service[Any]) -> tuple[float, int]:
     """Return the seconds until the worker is ready, and the growth of the process in bytes."""
     gc.collect()
     before = harness.memory()
-    worker: Worker[Any] = Worker(service, settings, partitions=settings.partitions)
+    worker: Worker = Worker(service, settings, partitions=settings.partitions)
     began = time.perf_counter()
     await worker.start()
     await worker.wait_ready(READY_WITHIN)

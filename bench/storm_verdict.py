@@ -4,8 +4,8 @@ The functions are pure: they turn records into violations. The rules are impleme
 services' code.
 
 - Nothing is outside the rates: the grants of each zone fit into a bucket of one token that fills at the zone's rate.
-  The rate of a zone is that of its state. A node waits for the monitor period. No node has a NoExecute taint from a
-  condition without a grant for that incident.
+  The rate of a zone is that of its state. A node waits for a tick of the monitor period. No node has a NoExecute taint
+  from a condition without a grant for that incident.
 - Nothing is early: an eviction is requested for a taint in `taints`, at or after its `timeAdded` plus the tolerated
   time.
 - Nothing is lost: a workload on a node whose taint it does not tolerate, or no longer tolerates, has exactly one
@@ -140,10 +140,16 @@ def _grants(records: Sequence[Seen], rules: Rules) -> Iterator[str]:
             since = incidents.get((grant.target.key, grant.incident))
             if since is None:
                 yield f"{grant.target.key}: granted for incident {grant.incident}, which it never had"
-            elif (waited := (grant.granted_time - since).total_seconds()) < rules.monitor_period:
-                yield f"{grant.target.key}: granted after {waited:.3f} s, before {rules.monitor_period} s were over"
+            elif rules.monitor_period and _ticks(grant.granted_time, rules) == _ticks(since, rules):
+                waited = (grant.granted_time - since).total_seconds()
+                yield f"{grant.target.key}: granted after {waited:.3f} s, before a tick of {rules.monitor_period} s"
     for zone_name, granted in grants.items():
         yield from _outside_the_rate(zone_name, granted, rates.get(zone_name, []))
+
+
+def _ticks(at: datetime, rules: Rules) -> int:
+    """Count the ticks from the epoch to a time."""
+    return (at - datetime.fromtimestamp(0, UTC)) // timedelta(seconds=rules.monitor_period)
 
 
 _Rates = list[tuple[datetime, float, bool]]

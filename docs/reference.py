@@ -14,6 +14,7 @@ from moorage.apiserver.machinery.served_kinds import served
 from moorage.cli import app, flags
 from moorage.cli.contract.jsonschemas import event_schema, resource_schema
 from moorage.cli.contract.kafka_roles import participants
+from moorage.decide.disruption import eviction_transitions as evictions
 from moorage.runtime.settings.environment import variable
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.field_docs import field_docs
@@ -233,6 +234,36 @@ def _type(field: Mapping[str, Any]) -> str:  # noqa: PLR0911 - one answer for ea
             return name
         case _:
             return "any"
+
+
+def transitions() -> str:
+    """The transitions of evictions, as in docs/eviction.md."""
+    rows = [row for row in evictions.TABLE if row.name]
+    possible = [(f"`{row.name}`", *_when(row), row.because, _moves(row)) for row in rows]
+    impossible = [(*_when(row), row.because) for row in evictions.TABLE if not row.name]
+    when = ("occasion", "stage", "other columns")
+    parts = [_table(("row", *when, "because", "moves"), possible), "### Impossible combinations"]
+    return _page([*parts, _table((*when, "because"), impossible)])
+
+
+def _when(row: evictions.Transition) -> Row:
+    """The values of the first two columns, and of those others on which the row depends."""
+    occasion, stage, *others = (
+        (_COLUMN[column], ", ".join(str(value) for value in column if value in row.when[column]))
+        if row.when[column] != frozenset(column)
+        else ("", "any")
+        for column in evictions.COLUMNS
+    )
+    return occasion[1], stage[1], "; ".join(f"{name}: {values}" for name, values in others if name)
+
+
+_COLUMN: Final = dict(
+    zip(evictions.COLUMNS, ("occasion", "stage", "reported", "demand", "timer", "lag", "guard"), strict=True)
+)
+
+
+def _moves(row: evictions.Transition) -> str:
+    return "; ".join([*row.moves, *(["check again"] if row.again else [])])
 
 
 def _table(head: Row, rows: Iterable[Row]) -> str:

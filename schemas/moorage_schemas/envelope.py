@@ -9,6 +9,7 @@ Binary mode puts the attributes into record headers `ce_*` and the data into the
 from __future__ import annotations
 
 import json
+from binascii import hexlify
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
@@ -80,6 +81,11 @@ def event_id(*parts: object) -> str:
 def id_of(text: str) -> str:
     """Make an event id of parts that are joined to one text already, with the unit separator, U+001F."""
     return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def id_bytes(text: str) -> bytes:
+    """The bytes of `id_of`, as a header has them."""
+    return hexlify(blake2b(text.encode(), digest_size=16).digest())
 
 
 def to_headers(meta: Meta) -> list[tuple[str, bytes]]:

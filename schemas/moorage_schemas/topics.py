@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
+from moorage_schemas.clock import ClockMeasured
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited, DeadLettered
@@ -141,7 +142,7 @@ class Topic:
     """How the broker compresses its records. Empty keeps them as they were sent."""
 
     log_append_time: bool = False
-    """Whether the broker's clock gives its records their time, because their writers are not trusted."""
+    """Whether the broker's clock gives its records their time, because the clocks of their writers may be wrong."""
 
     def name(self, prefix: str = "moorage") -> str:
         """The topic's name in Kafka, such as `moorage.conditions.v1`."""
@@ -300,6 +301,17 @@ OBJECTS = Topic(
     # Objects are long and much alike.
     compression="gzip",
 )
+CLOCKS = Topic(
+    "clocks",
+    "run of a process",
+    "always the first",
+    ClockMeasured,
+    Cleanup.DELETE,
+    _DAY_MS,
+    "all services, gateway",
+    segments=STREAM,
+    log_append_time=True,
+)
 AUDIT = Topic("audit", "resource", "resource", Audited, Cleanup.DELETE, 30 * _DAY_MS, "gateway", segments=RECORD)
 
 TOPICS: tuple[Topic, ...] = (
@@ -327,6 +339,7 @@ TOPICS: tuple[Topic, ...] = (
     DEAD_LETTERS,
     JOURNAL,
     OBJECTS,
+    CLOCKS,
     AUDIT,
 )
 

@@ -33,7 +33,11 @@ def name(path: Path) -> str:
 @cache
 def tree(path: Path) -> ast.Module:
     """The syntax tree of a module, parsed once for all tests. It must not be modified."""
-    return ast.parse(path.read_text("utf-8"))
+    source = path.read_text("utf-8")
+    try:
+        return ast.parse(source)
+    except SystemError:  # of CPython before 3.11.8, if garbage is collected meanwhile (its issue 106905)
+        return ast.parse(source)
 
 
 def _ignored(part: str) -> bool:

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 from tests.architecture.files import ROOT
+from tests.support.processes import COMMANDS, INGEST
 
-from moorage.cli.contract.kafka_roles import service_classes
 from moorage.cli.flags import FIELDS
-from moorage.cli.local.services import GATEWAY, QUERY, WEBHOOKS
+from moorage.cli.local.services import GATEWAY, QUERY
 from moorage.runtime.identities.gateway_identities import GatewayIdentities
 from moorage.runtime.identities.local_certificates import LocalAuthority
 from moorage.runtime.settings.environment import KAFKA_VERSION, OTHERS, variable
@@ -25,8 +25,7 @@ from moorage.runtime.settings.process_settings import Settings
 
 DOCKERFILE = (ROOT / "ops" / "Dockerfile").read_text("utf-8")
 IDENTITIES = "identities"
-INGEST = "condition-ingest"
-OURS = sorted([*(service.name for service in service_classes()), WEBHOOKS, QUERY, GATEWAY])
+OURS = sorted(COMMANDS)
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +34,10 @@ def compose() -> dict[str, Any]:
     return document
 
 
-def test_every_service_has_a_container_of_its_own(compose: dict[str, Any]) -> None:
+def test_every_chain_and_every_other_service_has_a_container_of_its_own(compose: dict[str, Any]) -> None:
     assert sorted(compose["services"]) == sorted([*OURS, "kafka", IDENTITIES])
     for service in OURS:
-        assert compose["services"][service]["command"] == ["run", service]
+        assert compose["services"][service]["command"] == COMMANDS[service]
 
 
 def test_one_image_serves_all_and_is_built_from_the_dockerfile(compose: dict[str, Any]) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 import yaml
 from tests.architecture.files import ROOT
+from tests.support.processes import COMMANDS
 
-from moorage.cli.contract.kafka_roles import participants, roles
+from moorage.cli.contract.kafka_roles import roles
 from moorage.runtime.identities import kafka_identities
 from moorage.runtime.settings.process_settings import Settings
 
 ROLES = [role.name for role in roles()]
-SERVICES = sorted(one.name for one in participants())
+SERVICES = sorted(COMMANDS)
 SETUP = "kafka-setup"
 
 
@@ -93,7 +94,7 @@ def test_the_settings_are_valid(secure: dict[str, Any], tmp_path: Any, plain: di
 
 def test_the_setup_is_bounded_and_comes_back(secure: dict[str, Any], plain: dict[str, Any]) -> None:
     setup = secure["services"][SETUP]
-    assert setup["image"] == plain["services"]["timer"]["image"]
+    assert setup["image"] == plain["services"]["governor"]["image"]
     assert setup["restart"] == "unless-stopped"
     assert setup["mem_limit"]
     assert setup["read_only"]

@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+from docs.reference import transitions
 from tests.architecture.files import ROOT, files, name, tree
 from tests.support import console, documents
 from tests.support.tables import table
 
 from moorage.cli.app import COMMANDS
 from moorage.cli.contract.kafka_roles import service_classes
+from moorage.runtime.chains import chain_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import from_headers
@@ -116,8 +118,8 @@ def test_the_picture_of_an_events_way_names_topics() -> None:
     picture = (ROOT / "docs" / "event.svg").read_text("utf-8")
     named = {word for text in re.findall(r'class="topic"[^>]*>([^<]+)<', picture) for word in text.split(", ")}
     assert {word.rstrip(",") for word in named} <= {topic.short for topic in TOPICS}
-    boxes = set(re.findall(r'class="service">.*?>([\w-]+)</text>', picture))
-    assert boxes == {service.name for service in service_classes()}
+    boxes = {name: bool(chained) for chained, name in re.findall(r'class="service( chained)?">.*?>([\w-]+)<', picture)}
+    assert boxes == {service.name: chain_of(service.name) is not None for service in service_classes()}
 
 
 def test_the_readme_names_examples_that_exist() -> None:
@@ -152,6 +154,10 @@ def test_every_variable_of_the_docs_and_the_code_is_known_to_both() -> None:
 def test_the_topics_table_is_the_topics() -> None:
     rows = re.findall(r"^\| ([a-z-]+) \| (.+?) \| (.+?) \| (\w+) \| (.+?) \| (.+?) \|$", ARCHITECTURE, re.MULTILINE)
     assert [row for row in rows if row[0] != "topic"] == [_row(topic) for topic in TOPICS]
+
+
+def test_the_transitions_of_evictions_are_those_of_the_code() -> None:
+    assert PAGES["docs/eviction.md"].partition("## Transitions\n\n")[2] == transitions()
 
 
 def test_the_metrics_table_is_the_metrics() -> None:

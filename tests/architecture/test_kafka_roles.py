@@ -7,6 +7,7 @@ import re
 from tests.architecture.files import ROOT
 
 from moorage.cli.contract.kafka_roles import participants, roles
+from moorage.runtime.chains import CHAINS, chain_of
 from moorage.runtime.kafka.admin.acls import AclOperation, AclResource
 from moorage_schemas.topics import CONDITION_REPORTS, TOPICS, Topic
 
@@ -26,12 +27,12 @@ def _listed(topics: tuple[Topic, ...]) -> str:
 
 
 def test_what_the_table_of_topics_says_of_writers_is_what_roles_may_write() -> None:
-    everybody = {"all services", "the timer's issuer", "third parties, gateway"}
+    everybody = {"all services", "all services, gateway", "the timer's issuer", "third parties, gateway"}
     for topic in TOPICS:
         writers = {name for name, role in ROLES.items() if topic in role.writes}
         if topic.writer not in everybody:
-            assert writers == {topic.writer}, topic.short
-    outside = [name for name in ROLES if name not in SERVICES]
+            assert writers == {topic.writer} | {chain_of(topic.writer) or topic.writer}, topic.short
+    outside = [name for name in ROLES if name not in {*SERVICES, *CHAINS}]
     assert {topic for name in outside for topic in ROLES[name].writes} == {CONDITION_REPORTS}
 
 
@@ -44,8 +45,38 @@ def test_every_service_has_a_role_and_what_it_does_outside_nobody_may() -> None:
             *(AclOperation.CREATE, AclOperation.DELETE, AclOperation.ALTER, AclOperation.ALTER_CONFIGS),
             *(AclOperation.CLUSTER_ACTION, AclOperation.IDEMPOTENT_WRITE),
         }
+        chain = chain_of(name)
         named = {entry.name for entry in entries if entry.resource is AclResource.TRANSACTIONAL_ID}
-        assert named in (set(), {f"moorage.{name}."}, {"moorage.gateway"})
+        assert named in (
+            set(),
+            {f"moorage.{name}."} | ({f"moorage.{chain}."} if chain else set()),
+            {"moorage.gateway"},
+        )
+
+
+def test_a_chain_may_do_what_its_services_may_and_has_its_own_group_and_ids() -> None:
+    for chain, services in CHAINS.items():
+        mine = {(one.resource, one.name, one.operation) for one in ROLES[chain].entries("moorage")}
+        theirs = {
+            (one.resource, one.name, one.operation) for name in services for one in ROLES[name].entries("moorage")
+        }
+        group, read, describe = AclResource.GROUP, AclOperation.READ, AclOperation.DESCRIBE
+        assert mine - theirs == {(group, f"moorage.{chain}", read)}
+        # Read includes Describe: it looks up what it owns as one that reads.
+        assert theirs - mine == {(group, f"moorage.{name}", describe) for name in (*services, chain)} & theirs
+
+
+def test_a_service_of_a_chain_sees_whether_the_chain_runs_and_fences_its_tasks() -> None:
+    for chain, services in CHAINS.items():
+        for name, role in ROLES.items():
+            entries = list(role.entries("moorage"))
+            sees = [one.operation for one in entries if one.name in {f"moorage.{chain}", f"moorage.{chain}."}]
+            if name in services:
+                assert sees == [AclOperation.DESCRIBE, AclOperation.WRITE], name
+            elif name == chain:
+                assert sees == [AclOperation.READ, AclOperation.WRITE]
+            else:
+                assert sees == [], name
 
 
 def test_no_role_has_rights_outside_its_fleet() -> None:

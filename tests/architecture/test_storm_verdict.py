@@ -211,7 +211,7 @@ PLANTED: dict[str, tuple[Callable[[Records], Records], str]] = {
     ),
     "granted too early": (
         lambda r: replaced(r, "zone-grants", "Node/n1", grant(1, 14)),
-        "Node/n1: granted after 4.000 s, before 5.0 s were over",
+        "Node/n1: granted after 4.000 s, before a tick of 5.0 s",
     ),
     "granted for no incident": (
         lambda r: without(r, "zone-members", "Node/n1"),

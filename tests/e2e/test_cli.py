@@ -86,8 +86,8 @@ async def test_three_pods_on_a_tainted_node(live: Live) -> None:
     added = datetime.fromisoformat(taint["timeAdded"])
     requested = evictions(seen, EvictionState.REQUESTED)
     assert set(requested) == {"intolerant", "patient"}
-    assert timedelta() <= requested["intolerant"].decided_time - added <= SECOND
-    assert 3 * SECOND <= requested["patient"].decided_time - added <= 4 * SECOND
+    assert timedelta() <= requested["intolerant"].decided_time - added < 3 * SECOND
+    assert requested["patient"].decided_time - added >= 3 * SECOND
     assert await live.node_of("stoic") == "n1"
     await live.moorage("get", "pod", "intolerant", code=1)
     await live.moorage("get", "pod", "patient", code=1)

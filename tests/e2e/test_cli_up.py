@@ -22,6 +22,9 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.kafka
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+TOGETHER = {"condition-ingest", "gateway"}
+"""The processes of services, by the first service of each."""
+
 SERVICES = {
     "condition-ingest",
     "taint-manager",
@@ -47,7 +50,13 @@ def _lives(pid: int) -> bool:
 
 
 async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
-    flags = ("--node-eviction-rate=inf", "--allow-no-execute-taint-policy", "--feature-gates", "Failover=true")
+    flags = (
+        "--separate",
+        "--node-eviction-rate=inf",
+        "--allow-no-execute-taint-policy",
+        "--feature-gates",
+        "Failover=true",
+    )
     async with started(broker, topic_prefix, tmp_path, *flags) as up:
         running: dict[str, Any] = json.loads(up.run_file.read_text())
         assert running["bootstrap"] == broker.bootstrap
@@ -94,6 +103,34 @@ async def test_up_serves_starts_again_and_stops_in_order(broker: Broker, topic_p
         assert not up.run_file.exists()
 
 
+async def test_the_services_share_a_process_that_is_started_again(
+    broker: Broker, topic_prefix: str, tmp_path: Path
+) -> None:
+    async with started(broker, topic_prefix, tmp_path) as up:
+        (told,) = (line for line in up.said if line.startswith("health and metrics: "))
+        health = dict(pair.split(" ") for pair in told.strip().removeprefix("health and metrics: ").split(", "))
+        assert set(health) == {"services", "gateway"}
+        before = up.children()
+        assert set(before) == TOGETHER
+        os.kill(before["condition-ingest"], signal.SIGKILL)
+        assert "services ended with SIGKILL; restarting" in await up.wait_for("services ended")
+
+        async def back() -> bool:
+            return up.children().get("condition-ingest", before["condition-ingest"]) != before["condition-ingest"]
+
+        await until(back)
+        assert up.children()["gateway"] == before["gateway"]
+
+        async def ready() -> bool:
+            try:
+                async with httpx.AsyncClient(trust_env=False) as http:
+                    return (await http.get(f"{health['services']}/readyz")).status_code == 200
+            except httpx.TransportError:
+                return False
+
+        await until(ready)
+
+
 async def test_up_names_the_flags_that_the_configuration_overrules(
     broker: Broker, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -112,7 +149,7 @@ async def test_up_names_the_flags_that_the_configuration_overrules(
 async def test_children_end_when_the_parent_is_killed(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
     async with started(broker, topic_prefix, tmp_path) as up:
         children = up.children()
-        assert set(children) == SERVICES
+        assert set(children) == TOGETHER
         up.process.kill()
         await up.process.wait()
         await until(lambda: gone(children))

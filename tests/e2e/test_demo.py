@@ -46,7 +46,8 @@ async def test_the_demo_shows_the_chain_and_ends_with_0(tmp_path: Path) -> None:
         done.out.index(word)
         for word in ("conditions  node/", "taints      node/", "Scheduled at", "timer-fired", "replaces Pod/")
     ]
-    assert order[:3] == sorted(order[:3])
+    # Conditions and the first taints become visible at the same moment.
+    assert max(order[:2]) < order[2]
     assert re.search(r"kept until the deadline and evicted within \d+ s of it, never before", done.out)
     assert "PartialDisruption: 4 of" in done.out
     assert ": Held by EvictionPause/" in done.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -66,8 +67,12 @@ async def deploying(
 
 def on_disk(folder: Path) -> dict[str, str]:
     """What runs: the uid of each workload."""
-    found = [json.loads(path.read_text()) for path in folder.glob("*.json")]
-    return {one["workload"]: one["uid"] for one in found}
+    found = {}
+    for path in folder.glob("*.json"):
+        with contextlib.suppress(FileNotFoundError):  # its deployer has removed it in the meantime
+            one = json.loads(path.read_text())
+            found[one["workload"]] = one["uid"]
+    return found
 
 
 async def uid_of(live: Live, name: str) -> str:

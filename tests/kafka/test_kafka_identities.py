@@ -39,13 +39,14 @@ from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
 from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedError, describe
 from moorage.runtime.kafka.clients.security import security
+from moorage.runtime.kafka.partition.partition_task import Phase
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.process.failures import EXIT_FAILED, RuntimeFailure
 from moorage.runtime.process.health import HttpServer
 from moorage.runtime.settings.environment import variable
 from moorage.runtime.settings.process_settings import Settings
-from moorage.workers import timer
+from moorage.workers import condition_ingest, eviction, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.envelope import Meta
 from moorage_schemas.refs import TargetRef
@@ -160,6 +161,7 @@ async def test_each_role_reads_and_writes_its_topics_and_no_others(kafka: Secure
         ("placement", {TAINTS: True}, {BINDINGS: True, TAINTS: False, EVICTIONS: False}),
         ("query", {RESOURCES: True}, {CONDITION_REPORTS: False, RESOURCES: False}),
         ("gateway", {TAINTS: True}, {RESOURCES: True, TAINTS: False, EVICTIONS: False}),
+        ("targets", {CONDITION_REPORTS: True}, {EVICTIONS: True, RESOURCES: False, BINDINGS: False, PLACEMENTS: False}),
     ],
 )
 async def test_what_matters_most_is_refused_whatever_the_classes_say(
@@ -170,17 +172,18 @@ async def test_what_matters_most_is_refused_whatever_the_classes_say(
     assert await _may_write(settings, tuple(writes)) == {topic.short: may for topic, may in writes.items()}
 
 
-async def test_a_transactional_id_and_a_group_belong_to_one_service(kafka: SecureBroker) -> None:
+async def test_a_transactional_id_and_a_group_belong_to_one_service_and_its_chain(kafka: SecureBroker) -> None:
     settings = kafka.settings("timer")
 
     async def started(transactional_id: str) -> None:
-        producer = PartitionProducer(settings, transactional_id=transactional_id, group="moorage.timer")
+        producer = PartitionProducer(settings, transactional_id=transactional_id)
         try:
             await producer.start()
         finally:
             await producer.close()
 
     await started("moorage.timer.0")
+    await started("moorage.targets.0")  # it fences the chain
     for other in ("moorage.eviction.0", "moorage.gateway", "moorage.timers"):
         with pytest.raises(TransactionalIdAuthorizationFailed) as raised:
             await started(other)
@@ -195,8 +198,32 @@ async def test_a_transactional_id_and_a_group_belong_to_one_service(kafka: Secur
         assert await try_on(lambda: offsets.committed("moorage.timer", tps), deadline=patience) == {}
         with pytest.raises(GroupAuthorizationFailedError):
             await offsets.committed("moorage.eviction", tps)
+        assert not await try_on(lambda: offsets.has_members("moorage.targets"), deadline=patience)
+        for other in ("moorage.eviction", "moorage.targeted"):
+            with pytest.raises(GroupAuthorizationFailedError):
+                await offsets.has_members(other)
     finally:
         await offsets.stop()
+
+
+async def test_a_chain_and_its_services_take_over_from_each_other_with_their_own_users(kafka: SecureBroker) -> None:
+    chain = kafka.settings("targets", reconcile_interval=0.5)
+    made = [module.service(chain) for module in (condition_ingest, taint_manager, eviction, timer)]
+    alone = kafka.settings("timer", reconcile_interval=0.5)
+    partitions = chain.partitions
+    async with Worker(timer.service(alone), alone, partitions=partitions) as first:
+        await first.wait_ready()
+        async with Worker(made, chain, partitions=partitions) as chained:
+            await chained.wait_ready()  # it has fenced the service
+            await first.stop()
+            async with Worker(timer.service(alone), alone, partitions=partitions) as second:
+                await until(lambda: _phases(second) == {Phase.WAITING}, message="a service works beside its chain")
+                await chained.stop()
+                await until(lambda: second.ready, message="the service did not take over from its chain")
+
+
+def _phases(worker: Worker) -> set[Phase]:
+    return {task.phase for task in worker.tasks.values()}
 
 
 async def test_only_the_administrator_changes_permissions(kafka: SecureBroker) -> None:

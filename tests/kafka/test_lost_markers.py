@@ -34,7 +34,8 @@ from tests.support.toys import (
 from tests.support.waiting import until
 
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
+from moorage.runtime.kafka.clients.fenced_producer import GroupOffsets, PartitionProducer
+from moorage.runtime.kafka.clients.transactions_v2 import is_version_2
 from moorage.runtime.kafka.partition import dangling_transactions
 from moorage.runtime.process import metrics
 from moorage.runtime.settings.process_settings import Settings
@@ -76,6 +77,7 @@ async def begun_behind_the_coordinators_back(
     """A producer in a transaction on partitions of which the coordinator is told nothing."""
     producer = clients.transactional_producer(settings, transactional_id=transactional_id)
     await producer.start()
+    producer._txn_manager.moorage_version_2 = False  # with version 2, brokers tell the coordinator
     await producer.begin_transaction()
     producer._txn_manager._txn_partitions.update(places)
     return producer
@@ -103,22 +105,26 @@ async def leave_open(settings: Settings, partition: int, other: int) -> list[Top
 
 
 async def commit_without_markers(
-    producer: PartitionProducer, records: Sequence[Outgoing], offsets: Mapping[TopicPartition, int], group: str
+    producer: PartitionProducer, records: Sequence[Outgoing], offsets: Mapping[str, Mapping[TopicPartition, int]]
 ) -> list[TopicPartition]:
     """Write a transaction that gets no marker on any topic, only one for its offsets, if it has any."""
     raw = producer._producer
     assert raw is not None
     places = sorted({TopicPartition(record.topic, record.partition) for record in records})
+    version_2 = is_version_2(raw._txn_manager)
+    raw._txn_manager.moorage_version_2 = False  # as above, for this transaction
     await raw.begin_transaction()
     raw._txn_manager._txn_partitions.update(places)
-    for delivered in await producer._send(raw, records):
+    for _, delivered in await producer._send(raw, records):
         await delivered
     if offsets:
-        await raw.send_offsets_to_transaction(dict(offsets), group)
+        for group, positions in offsets.items():
+            await raw.send_offsets_to_transaction(dict(positions), group)
         await raw.commit_transaction()
     else:
         raw._txn_manager.committing_transaction()
         raw._txn_manager.complete_transaction()  # before its sender could ask the coordinator
+    raw._txn_manager.moorage_version_2 = version_2
     return places
 
 
@@ -189,7 +195,7 @@ async def test_an_owner_ends_what_the_broker_left_open_as_aborted(gullible_broke
     # Whoever comes next finds nothing to end, and the state that was meant.
     async with worker_for(Counter(), settings) as worker:
         await worker.wait_ready(30)
-        assert _PLANTED not in worker.tasks[partition]._engine.state.tallies
+        assert _PLANTED not in worker.tasks[partition].engines[0].state.tallies
     assert swept() == before + 1
 
 
@@ -208,10 +214,10 @@ async def test_an_owner_does_again_what_it_committed_without_markers(
         losing: list[TopicPartition] = []
 
         async def committed_without_markers(
-            records: Sequence[Outgoing], _: Mapping[TopicPartition, int], *, within: float | None = None
+            records: Sequence[Outgoing], _: GroupOffsets, *, within: float | None = None, **_named: Any
         ) -> None:
             assert within is None, "nothing that it writes is irrevocable"
-            losing.extend(await commit_without_markers(producer, records, {}, ""))
+            losing.extend(await commit_without_markers(producer, records, {}))
 
         # What it takes for slow is all that tells it to look.
         monkeypatch.setattr(dangling_transactions, "_SLOW", 0.0)
@@ -250,12 +256,11 @@ async def test_offsets_of_what_was_lost_are_set_back_to_where_it_began_and_befor
         assert producer is not None
 
         async def without_markers(
-            records: Sequence[Outgoing], offsets: Mapping[TopicPartition, int], *, within: float | None = None
+            records: Sequence[Outgoing], offsets: GroupOffsets, *, within: float | None = None, **_named: Any
         ) -> None:
             assert within is None, "nothing that it writes is irrevocable"
-            await commit_without_markers(
-                producer, records, {**offsets, tp: worker.tasks[0]._engine.positions[NUMBERS]}, group
-            )
+            read = {tp: worker.tasks[0].engines[0].positions[NUMBERS]}
+            await commit_without_markers(producer, records, {group: {**offsets.get(group, {}), **read}})
 
         monkeypatch.setattr(dangling_transactions, "_SLOW", math.inf)
         monkeypatch.setattr(producer, "write", without_markers)

@@ -10,6 +10,7 @@ import yaml
 from tests.support.brokers import Broker
 from tests.support.commands import moorage
 from tests.support.gateways import running_gateway
+from tests.support.waiting import until
 
 from moorage.runtime.settings.process_settings import Settings
 
@@ -22,6 +23,7 @@ MINE = {"key": "mine", "effect": "NoSchedule"}
 GPU = {"key": "gpu", "effect": "NoSchedule", "timeAdded": "2026-01-01T10:00:00Z"}
 COUNT = 400
 Json = dict[str, Any]
+WRITTEN = {"Written", "Unchanged"}
 
 
 def settings_of(broker: Broker, topic_prefix: str) -> Settings:
@@ -61,10 +63,11 @@ async def ok(answer: httpx.Response) -> Json:
 
 
 async def mirrored(
-    client: httpx.AsyncClient, cluster: str, *objects: Json, deleted: list[Json] | None = None
+    client: httpx.AsyncClient, cluster: str, *objects: Json, deleted: list[Json] | None = None, prefer: str = ""
 ) -> set[str]:
     body = {"source": f"bridge/{cluster}", "cluster": cluster, "objects": objects, "deleted": deleted or []}
-    return {one["outcome"] for one in (await ok(await client.post("/v1/mirror", json=body)))["results"]}
+    answer = await client.post("/v1/mirror", json=body, headers={"prefer": prefer} if prefer else {})
+    return {one["outcome"] for one in (await ok(answer))["results"]}
 
 
 async def shown(client: httpx.AsyncClient, place: str) -> Json:
@@ -110,3 +113,28 @@ async def test_a_cluster_is_mirrored_through_any_gateway_and_is_there_after_a_re
         assert (await moorage(*there, "taint", "node", "n1", "mine-")).out == "node/n1 untainted\n"
         taints = (await ok(await client.get(path)))["spec"]["taints"]
         assert [one["key"] for one in taints] == ["gpu"]
+
+
+async def test_objects_that_nobody_waits_for_are_shown_by_all_gateways_when_there_is_time(
+    broker: Broker, topic_prefix: str
+) -> None:
+    settings = settings_of(broker, topic_prefix)
+    pods = [pod(number) for number in range(COUNT)]
+    async with running_gateway(settings) as first, running_gateway(settings) as second:
+        for number in range(0, COUNT, 50):
+            batch = pods[number : number + 50]
+            assert await mirrored(second, "", node("n1"), *batch, prefer="respond-async, wait=10") <= WRITTEN
+        changed = {**pods[0], "metadata": {**pods[0]["metadata"], "resourceVersion": "8", "labels": {"tier": "gold"}}}
+        assert await mirrored(first, "", changed, prefer="Respond-Async") == {"Written"}
+        for client in (first, second):
+
+            async def all_shown(client: httpx.AsyncClient = client) -> bool:
+                found = await shown(client, "")
+                gold = found.get("p0", {}).get("metadata", {}).get("labels") == {"tier": "gold"}
+                return gold and set(found) == {"n1", *(f"p{number}" for number in range(COUNT))}
+
+            await until(all_shown)
+        # One that waits for what it writes sees it at once, although it comes right after the others.
+        gone = [{"kind": "Pod", "namespace": "shop", "name": f"p{number}"} for number in range(50)]
+        assert await mirrored(first, "", deleted=gone) == {"Written"}
+        assert len(await shown(first, "")) == 1 + COUNT - 50

@@ -118,7 +118,7 @@ async def test_a_wake_up_comes_at_its_time_by_the_clock_and_never_before(broker:
         await until(lambda: len(service.due) == 2, message="not read")
         await clock.move(99.999)
         # The owner has looked at the clock again, for it committed the offsets of a batch without output.
-        await until(lambda: worker.tasks[0]._engine._committed[NUMBERS] == 2, message="not committed")
+        await until(lambda: worker.tasks[0].engines[0]._committed[NUMBERS] == 2, message="not committed")
         assert service.woken == []
         await clock.move(0.001)
         await all_counted(settings, 1)
@@ -270,16 +270,16 @@ async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, t
         await until(
             lambda: (
                 sum(
-                    len(owner._engine.state.table)
+                    len(owner.engines[0].state.table)
                     for owner in worker.tasks.values()
-                    if owner._engine._tables is not None
+                    if owner.engines[0]._tables is not None
                 )
                 == 6000
             ),
             message="the table was not read",
         )
         await until(
-            lambda: sum(owner._engine._committed.get(TABLE, 0) for owner in worker.tasks.values()) == 6000,
+            lambda: sum(owner.engines[0]._committed.get(TABLE, 0) for owner in worker.tasks.values()) == 6000,
             message="its offsets were not committed",
         )
     async with worker_for(Counter(), settings) as worker:
@@ -290,7 +290,7 @@ async def test_a_large_state_is_restored_and_its_progress_told(broker: Broker, t
             return worker.ready
 
         await until(ready, message="not restored")
-        assert sum(len(owner._engine.state.table) for owner in worker.tasks.values()) == 6000
+        assert sum(len(owner.engines[0].state.table) for owner in worker.tasks.values()) == 6000
         assert {part["restored"] for part in worker.report()["partitions"].values()} == {1.0}
         assert all(0 <= fraction <= 1 for fraction in seen)
 
@@ -307,8 +307,7 @@ async def test_a_worker_knows_that_its_consumer_has_fallen_silent(broker: Broker
             return (await worker.behind()).partitions == set(partitions)
 
         await until(is_behind, message="it has not heard of everything, the markers of transactions too")
-        context = worker._context
-        assert context is not None
+        (context,) = worker._contexts
         deaf = [context.tp(topic, partition) for topic in (NUMBERS, TABLE) for partition in range(2)]
         context.consumer.pause(*deaf)
         await write_numbers(settings, [Number(key=f"k{i}", n=i) for i in range(20, 40)])
@@ -359,7 +358,7 @@ class Present(Counter):
 
     def __init__(self) -> None:
         super().__init__()
-        self.worker: Worker[CounterState] | None = None
+        self.worker: Worker | None = None
         self.deciding: list[tuple[int, list[int]]] = []
         """For each decision, its partition, and the owners that have read the present and not begun to write."""
 
@@ -392,7 +391,7 @@ async def test_owners_that_decide_on_the_present_take_turns_so_that_it_does_not_
         await worker.wait_ready()
         owners = list(worker.tasks.values())
         await until(
-            lambda: all(len(owner._engine.state.known) == Present.portions for owner in owners),
+            lambda: all(len(owner.engines[0].state.known) == Present.portions for owner in owners),
             message="not all have reconciled",
         )
         await until(lambda: not any(owner._fresh.held for owner in owners), message="one does not let others")

@@ -35,7 +35,7 @@ from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.process.failures import EXIT_FAILED, EXIT_STUCK, TopicsError
 from moorage.runtime.settings.process_settings import Settings
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, JOURNAL, TOPICS, Topic
+from moorage_schemas.topics import CLOCKS, CONDITION_REPORTS, CONDITIONS, JOURNAL, TOPICS, Topic
 
 pytestmark = pytest.mark.kafka
 
@@ -174,7 +174,7 @@ async def test_services_given_by_their_maker_get_the_fleets_own_partition_count(
 
 
 async def _toys_only(settings: Settings) -> dict[str, int]:
-    return await ensure_topics(settings, (NUMBERS, COUNTED, JOURNAL))
+    return await ensure_topics(settings, (NUMBERS, COUNTED, JOURNAL, CLOCKS))
 
 
 async def test_a_rebalance_that_fails_ends_the_process_and_writes_nothing(

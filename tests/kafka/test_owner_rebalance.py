@@ -36,7 +36,7 @@ async def all_counted(settings: Settings, wanted: int) -> None:
     await until(there, message=f"{wanted} records were not processed")
 
 
-def shares(*workers: Worker[object]) -> list[int]:
+def shares(*workers: Worker) -> list[int]:
     return sorted(len(worker.tasks) for worker in workers)
 
 
@@ -123,7 +123,7 @@ async def test_a_standby_takes_over_and_reads_only_the_rest(broker: Broker, topi
         taken = [owner for partition, owner in two.tasks.items() if partition not in owners]
         assert len(taken) == 2
         assert sum(owner.progress.wanted for owner in taken) <= 200, "cold, they read about 1,000 offsets"
-        states = [owner._engine.state for owner in two.tasks.values()]
+        states = [owner.engines[0].state for owner in two.tasks.values()]
         assert sum(len(state.table) for state in states) == 100
         last = [Number(key=f"k{i % 100}", n=i) for i in range(440, 480)]
         await write_numbers(settings, last)
@@ -151,6 +151,7 @@ async def test_a_worker_without_partitions_is_ready(broker: Broker, topic_prefix
         empty = next(worker for worker in (one, two) if not worker.tasks)
         report = empty.report()
         assert report.pop("standbys").keys() <= {"0"}
+        assert report.pop("services") == ["counter"]
         assert report == {"ready": True, "assigned": True, "globals": None, "partitions": {}, "standing": []}
 
 
@@ -167,8 +168,9 @@ async def test_an_owner_that_another_one_fenced_stays_away_until_it_is_the_owner
         await write_numbers(settings, work)
         # The coordinator says that the worker holds the partition, so it takes it back, with a fresh state.
         await all_counted(settings, 20)
+        tp = worker.tasks[0]._feed.tps[Counter.sources[0]]
         with pytest.raises(Exception, match=r"(?i)fenced|epoch|producer"):
-            await usurper.write([], {worker.tasks[0]._feed.tps[Counter.sources[0]]: 0})
+            await usurper.write([], {worker.group: {tp: 0}})
         await usurper.close()
     assert_exactly_once(await counted(settings), work)
 

@@ -249,16 +249,16 @@ async def test_tombstones_reach_the_state_live_and_in_a_restore(broker: Broker, 
     await write_raw(settings, TABLE, b"k", None)
     async with worker_for(Counter(), settings) as worker:
         await worker.wait_ready()
-        await until(lambda: worker.tasks[0]._engine.state.table == {"other": 7}, message="not deleted")
+        await until(lambda: worker.tasks[0].engines[0].state.table == {"other": 7}, message="not deleted")
         # Batches without output commit their offsets too, a little later.
         table = worker.tasks[0]._feed.tps[TABLE]
         await until(
-            lambda: worker.tasks[0]._engine._committed[TABLE] == 3, message="the table's offsets were not committed"
+            lambda: worker.tasks[0].engines[0]._committed[TABLE] == 3, message="the table's offsets were not committed"
         )
         assert await worker.tasks[0]._context.consumer.committed(table) == 3
     async with worker_for(Counter(), settings) as worker:
         await worker.wait_ready()
-        assert worker.tasks[0]._engine.state.table == {"other": 7}
+        assert worker.tasks[0].engines[0].state.table == {"other": 7}
         await write_numbers(settings, [Number(key="k", n=1)])
         await all_counted(settings, 1)
     assert (await counted(settings))["k"][0].total == 1
@@ -278,7 +278,8 @@ async def test_what_must_be_fresh_waits_until_kafka_has_brought_it(broker: Broke
     async with worker_for(service, settings) as worker:
         await worker.wait_ready()
         owner = worker.tasks[0]
-        owner._fresh._context = replace(owner._fresh._context, freshen=freshen)
+        (link,) = owner._links
+        link.context = replace(link.context, freshen=freshen)
         await write_numbers(settings, [Number(key="k", n=1, needs="nobody")])
         await all_counted(settings, 1)
     assert asked == [0, 0, 0]

@@ -72,17 +72,17 @@ async def name(settings: Settings, text: str) -> None:
     await write_raw(settings, KNOWN, text.encode(), b'{"name": "%b"}' % text.encode(), HEADERS, partition=0)
 
 
-def known(worker: Worker[Any]) -> set[str]:
+def known(worker: Worker) -> set[str]:
     """What the owner of partition 0 knows of names, from its table or from the global view."""
-    return set(worker.tasks[0]._engine.state.known)
+    return set(worker.tasks[0].engines[0].state.known)
 
 
-def reader_of(worker: Worker[Any]) -> TableReader:
+def reader_of(worker: Worker) -> TableReader:
     """What reads the names."""
-    if worker._globals is not None:
-        return worker._globals._reader
-    assert worker._context is not None
-    return worker._context.reader
+    for view in worker._views:
+        return view._shared._reader
+    (context,) = worker._contexts
+    return context.reader
 
 
 BOTH = pytest.mark.parametrize("service", [Counter, Global], ids=["followed", "global"])
@@ -177,7 +177,7 @@ async def test_a_table_that_stands_still_though_kafka_has_more_ends_the_process(
             await watchdog.check(1)
         assert ended == []
         await watchdog.check(1)
-        what = f"{worker.service.name}, whose table {table.topic} partition 0 does not advance although Kafka has more,"
+        what = f"{worker.name}, whose table {table.topic} partition 0 does not advance although Kafka has more,"
         assert ended == [f"{what} made no progress for 10 s; Kafka answers"]
         consumer.resume(table)
         await until(is_behind, message="it does not go on")

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import InvalidProducerIdMapping, KafkaError
 from structlog.testing import capture_logs
 from tests.support.brokers import EmbeddedBroker
 from tests.support.gateways import running_gateway
@@ -20,6 +19,7 @@ from tests.support.waiting import until
 
 from moorage.runtime.kafka.admin.broker_times import broker_times
 from moorage.runtime.kafka.clients import clients, fenced_producer
+from moorage.runtime.kafka.clients.transactions_v2 import ProducerIdReplacedError
 from moorage.runtime.settings.process_settings import Settings
 
 pytestmark = pytest.mark.kafka
@@ -78,10 +78,7 @@ async def is_refused(producer: AIOKafkaProducer, topic: str) -> bool:
         await producer.begin_transaction()
         await producer.send_and_wait(topic, b"1", key=b"a", partition=0)
         await producer.abort_transaction()
-    except KafkaError:
-        why = producer._sender.sender_task.exception()
-        if why is None or not isinstance(why.__cause__, InvalidProducerIdMapping):
-            raise
+    except ProducerIdReplacedError:
         return True
     finally:
         await producer.stop()

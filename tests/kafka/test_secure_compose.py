@@ -95,7 +95,7 @@ async def test_the_setup_lets_each_container_in_as_its_own_user(
             done = await moorage(*words, env=environment)
             assert done.code == 0, f"{command}: {done.out}{done.err}"
         assert (await moorage("topics", "acls", "--check", env=environment)).code == 0
-        for name in ("timer", "gateway"):
+        for name in ("targets", "gateway"):
             container = {key: here(str(value)) for key, value in _service(name)["environment"].items() if value}
             fields: dict[str, Any] = {key.removeprefix("MOORAGE_").lower(): value for key, value in container.items()}
             fields |= {"kafka_password_file": str(folder / f"{name}.password"), "partitions": "2"}

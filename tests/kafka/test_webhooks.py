@@ -197,8 +197,8 @@ async def test_a_webhook_that_hangs_does_not_hold_up_another(fleet: Fleet) -> No
         await fleet.declare("ops", receiver.url)
         for number in range(50):
             await fleet.bind(f"w{number}")
-        await until(lambda: len(receiver.taken) == 50)
-        assert hanging.requests
+        # Either webhook may be the first of which its worker reads.
+        await until(lambda: len(receiver.taken) == 50 and bool(hanging.requests))
         assert hanging.taken == []
 
 

@@ -11,19 +11,18 @@ import yaml
 from cryptography import x509
 from tests.support import manifests
 from tests.support.manifests import Manifest, component, container, environment, pod
+from tests.support.processes import COMMANDS, INGEST
 
 from moorage.apiserver.http.filters.access import OPEN
-from moorage.cli.contract.kafka_roles import service_classes
-from moorage.cli.local.services import GATEWAY, QUERY, WEBHOOKS
+from moorage.cli.local.services import GATEWAY, QUERY
 from moorage.runtime.identities.gateway_identities import GatewayIdentities
 from moorage.runtime.process.health import health_app
 from moorage.runtime.settings.environment import variable
 from moorage.runtime.settings.process_settings import Settings
 
 ROOT = manifests.ROOT
-INGEST = "condition-ingest"
 TOPICS = "topics"
-OURS = sorted([*(service.name for service in service_classes()), WEBHOOKS, QUERY, GATEWAY])
+OURS = sorted(COMMANDS)
 NAMES = {variable(field): field for field in Settings.model_fields}
 FIELDS = {"metadata.name": "moorage-gateway-1", "metadata.namespace": manifests.NAMESPACE}
 PAGE = (ROOT / "docs" / "kubernetes.md").read_text("utf-8")
@@ -49,7 +48,7 @@ def compose() -> dict[str, Any]:
     return document
 
 
-def test_every_service_has_a_workload_with_the_command_and_the_settings_of_compose(
+def test_every_process_has_a_workload_with_the_command_and_the_settings_of_compose(
     base: dict[str, Manifest], workloads: dict[str, Manifest], compose: dict[str, Any]
 ) -> None:
     assert sorted(workloads) == sorted([*OURS, TOPICS])

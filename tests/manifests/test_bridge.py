@@ -91,13 +91,13 @@ def test_its_labels_and_its_budget_are_its_own(found: dict[str, Manifest], bridg
 
 
 def test_its_pods_are_as_all_others(found: dict[str, Manifest], bridge: Manifest) -> None:
-    timer = found["Deployment/moorage-timer"]
+    governor = found["Deployment/moorage-governor"]
     same = ("securityContext", "enableServiceLinks", "terminationGracePeriodSeconds")
-    assert {key: pod(bridge)[key] for key in same} == {key: pod(timer)[key] for key in same}
+    assert {key: pod(bridge)[key] for key in same} == {key: pod(governor)[key] for key in same}
     alike = ("image", "imagePullPolicy", "securityContext", "envFrom", "ports", "startupProbe", "readinessProbe")
-    assert {key: container(bridge)[key] for key in alike} == {key: container(timer)[key] for key in alike}
-    assert container(bridge)["livenessProbe"] == container(timer)["livenessProbe"]
-    assert bridge["spec"]["strategy"] == timer["spec"]["strategy"]
+    assert {key: container(bridge)[key] for key in alike} == {key: container(governor)[key] for key in alike}
+    assert container(bridge)["livenessProbe"] == container(governor)["livenessProbe"]
+    assert bridge["spec"]["strategy"] == governor["spec"]["strategy"]
     account = found[f"ServiceAccount/{pod(bridge)['serviceAccountName']}"]
     assert account["metadata"]["name"] == bridge["metadata"]["name"]
     assert account["automountServiceAccountToken"] is False

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from tests.support import manifests
+from tests.support.processes import COMMANDS_APART, READS_SEALS
+
+from moorage.runtime.chains import CHAINS
 
 
 def test_the_chart_makes_the_objects_of_the_base() -> None:
@@ -116,9 +119,40 @@ def test_a_bridge_is_what_its_values_say() -> None:
     assert _roles(made) == {}, "its roles are in its own cluster"
 
 
+def test_services_of_a_chain_can_be_run_apart() -> None:
+    """They differ from any other worker in names, commands, and in what they may see."""
+    apart = "--set=chained=false"
+    made = manifests.objects(manifests.templated(*manifests.WHOLE, apart, "--set=services.timer.replicas=5"))
+    chained = manifests.objects(manifests.templated(*manifests.WHOLE))
+    members = {name for services in CHAINS.values() for name in services}
+    processes = {manifests.component(one): one for one in manifests.workloads(made)}
+    words = {name: manifests.container(one)["args"] for name, one in processes.items()}
+    assert {name: words[name] for name in COMMANDS_APART} == COMMANDS_APART
+    assert members < COMMANDS_APART.keys()
+    own = {"Deployment", "PodDisruptionBudget", "ServiceAccount", "ScaledObject"}
+    assert made.keys() - chained.keys() == {f"{kind}/moorage-{name}" for kind in own for name in members}
+    assert chained.keys() - made.keys() == {f"{kind}/moorage-{name}" for kind in own for name in CHAINS}
+    like = str(chained["Deployment/moorage-placement"])
+    for name in members:
+        one = made[f"Deployment/moorage-{name}"]
+        volumes = {each["name"]: each.get("secret", {}).get("secretName") for each in manifests.pod(one)["volumes"]}
+        assert volumes["kafka-user"] == f"moorage-{name}"
+        assert ("signing-key" in volumes) == (name == READS_SEALS)
+        if name != READS_SEALS:
+            mine = str(one).replace(str(manifests.container(one)["resources"]), "…").replace(name, "placement")
+            resources = str(manifests.container(chained["Deployment/moorage-placement"])["resources"])
+            assert mine == like.replace(resources, "…")
+        triggers = made[f"ScaledObject/moorage-{name}"]["spec"]["triggers"]
+        assert [one["metadata"]["consumerGroup"] for one in triggers] == [f"moorage.{name}"]
+    plain = manifests.objects(manifests.templated(apart, "--set=services.timer.replicas=5,services.targets.replicas=7"))
+    replicas = {name: plain[f"Deployment/moorage-{name}"]["spec"]["replicas"] for name in members}
+    assert replicas == {name: 5 if name == "timer" else 2 for name in members}
+
+
 def test_the_chart_is_sound() -> None:
     assert "0 chart(s) failed" in manifests.linted()
     assert "0 chart(s) failed" in manifests.linted(*manifests.WHOLE)
+    assert "0 chart(s) failed" in manifests.linted(*manifests.WHOLE, "--set=chained=false")
 
 
 def test_every_value_has_its_effect() -> None:
@@ -165,6 +199,7 @@ def test_a_change_of_the_settings_replaces_the_pods() -> None:
     [
         ("gateway.replicas=-1", "gateway/replicas"),
         ("services.timers.replicas=1", "timers"),
+        ("chained=both", "chained"),
         ("settings.moorage_log_level=info", "moorage_log_level"),
         ("settings.MOORAGE_BOOTSTRAP_SERVERS=", "MOORAGE_BOOTSTRAP_SERVERS"),
         ("image.pullPolicy=Sometimes", "pullPolicy"),

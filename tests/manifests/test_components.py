@@ -12,10 +12,10 @@ import yaml
 from tests.manifests.test_base import FIELDS, OURS, TOPICS, of_kind
 from tests.support import manifests
 from tests.support.manifests import Manifest, component, container, environment, pod
+from tests.support.processes import COMMANDS, SERVICES
 
 from moorage.cli.commands.topics import kafka_users
 from moorage.cli.contract import kafka_roles
-from moorage.cli.contract.kafka_roles import service_classes
 from moorage.runtime.settings.environment import KAFKA_VERSION
 from moorage.runtime.settings.process_settings import Settings
 
@@ -52,7 +52,7 @@ def test_the_users_may_do_what_the_roles_say_and_nothing_else() -> None:
     assert users == kafka_users(kafka_roles.entries("moorage"), CLUSTER)
 
 
-def test_each_service_is_its_own_user_with_files_that_strimzi_makes(
+def test_each_process_is_its_own_user_with_files_that_strimzi_makes(
     production: dict[str, Manifest], workloads: dict[str, Manifest], tmp_path: Path
 ) -> None:
     for file in ("kafka-ca/ca.crt", "kafka-user/user.crt", "kafka-user/user.key"):
@@ -117,22 +117,24 @@ def test_what_divides_partitions_grows_with_its_lag_up_to_their_number(
     production: dict[str, Manifest], workloads: dict[str, Manifest]
 ) -> None:
     scaled = {one["spec"]["scaleTargetRef"]["name"]: one["spec"] for one in of_kind(production, "ScaledObject")}
-    divided = {service.name for service in service_classes()} - UNDIVIDED
+    # A chain commits offsets in the groups of its services.
+    divided = {name: words for name, (_, *words) in COMMANDS.items() if words[0] in {*SERVICES} - UNDIVIDED}
     assert scaled.keys() == {f"moorage-{name}" for name in divided}
     roles = {role.name: role for role in kafka_roles.roles()}
-    for name in divided:
+    for name, services in divided.items():
         spec = scaled[f"moorage-{name}"]
         assert (spec["minReplicaCount"], spec["maxReplicaCount"]) == (2, PARTITIONS)
         assert "replicas" not in workloads[name]["spec"]
-        (trigger,) = spec["triggers"]
-        assert trigger["type"] == "kafka"
-        assert [trigger["metadata"]["consumerGroup"]] == [f"moorage.{group}" for group in roles[name].groups]
-        # Each partition of each topic may be behind by the marker of a transaction for good.
-        assert int(trigger["metadata"]["lagThreshold"]) > PARTITIONS * len(roles[name].reads)
-        assert trigger["metadata"]["tls"] == "enable"
-        assert trigger["metadata"]["bootstrapServers"] == f"{CLUSTER}-kafka-bootstrap.moorage.svc:9093"
-        assert f"TriggerAuthentication/{trigger['authenticationRef']['name']}" in production
-    others = workloads.keys() - divided - {TOPICS}
+        groups = [trigger["metadata"]["consumerGroup"] for trigger in spec["triggers"]]
+        assert groups == [f"moorage.{group}" for service in services for group in roles[service].groups]
+        for trigger in spec["triggers"]:
+            assert trigger["type"] == "kafka"
+            # Each partition of each topic may be behind by the marker of a transaction for good.
+            assert int(trigger["metadata"]["lagThreshold"]) > PARTITIONS * len(roles[name].reads)
+            assert trigger["metadata"]["tls"] == "enable"
+            assert trigger["metadata"]["bootstrapServers"] == f"{CLUSTER}-kafka-bootstrap.moorage.svc:9093"
+            assert f"TriggerAuthentication/{trigger['authenticationRef']['name']}" in production
+    others = workloads.keys() - divided.keys() - {TOPICS}
     assert {workloads[name]["spec"]["replicas"] for name in others} == {2}
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support import manifests
 from tests.support.manifests import Manifest, component
 
-WORKERS = ("condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer")
+WORKERS = ("targets", "governor", "placement")
 HTTP, HTTPS = 8081, 8080
 
 

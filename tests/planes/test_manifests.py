@@ -132,16 +132,16 @@ async def test_the_gateway_accepts_the_tokens_that_the_cluster_issues_for_it(ser
 
 async def test_it_would_refuse_what_is_not_so(server: Server) -> None:
     found = manifests.objects(manifests.made("base"))
-    timer = found["Deployment/moorage-timer"]
-    await server.must("apply", "-f", "-", text=_list([_account("moorage-timer")]))
-    rooted = _pod(timer)
+    governor = found["Deployment/moorage-governor"]
+    await server.must("apply", "-f", "-", text=_list([_account("moorage-governor")]))
+    rooted = _pod(governor)
     rooted["spec"]["securityContext"]["runAsNonRoot"] = False
     rooted["spec"]["securityContext"]["runAsUser"] = 0
     done = await server.takes(_list([rooted]))
     assert done.code != 0
     assert 'violates PodSecurity "restricted:latest": runAsNonRoot != true' in done.err
-    timer["spec"]["template"]["spec"]["terminationGracePeriod"] = 3
-    done = await server.takes(_list([timer]))
+    governor["spec"]["template"]["spec"]["terminationGracePeriod"] = 3
+    done = await server.takes(_list([governor]))
     assert done.code != 0
     assert "unknown field" in done.err
     assert "terminationGracePeriod" in done.err

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -546,7 +547,7 @@ def query() -> Place:
             for record in records:
                 tables.fold(topic, record)
 
-        return tables, fold, lambda: None
+        return tables, fold, lambda: deque(tables.read(), maxlen=0)
 
     return Place(EXPLAINED, make)
 

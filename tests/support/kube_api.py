@@ -35,6 +35,8 @@ class Seen:
     params: Mapping[str, str]
     body: Any
     headers: Mapping[str, str]
+    peer: Any
+    """The client's end of the connection."""
 
     @property
     def is_watch(self) -> bool:
@@ -206,7 +208,8 @@ class KubeApi:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         body = orjson.loads(raw) if raw else None
-        seen = Seen(request.method, request.path, dict(request.query), body, dict(request.headers))
+        peer = request.get_extra_info("peername")
+        seen = Seen(request.method, request.path, dict(request.query), body, dict(request.headers), peer)
         self.requests.append(seen)
         fault = self._met(seen)
         if self.is_away or (fault is not None and fault.cut):

@@ -79,6 +79,7 @@ CLUSTER_TOKENS: Final = "--set=clusterTokens.enabled=true"
 CHARTS: Final[dict[str, tuple[str, ...]]] = {
     "chart": (),
     "chart with everything": WHOLE,
+    "chart without chains": (*WHOLE, "--set=chained=false"),
     "chart with tokens of the cluster": (*WHOLE, CLUSTER_TOKENS),
 }
 """What helm renders: names, and the options of each."""

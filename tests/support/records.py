@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from moorage.runtime.service import Emit, Freshness, Input, RawRecord, Service
+from moorage.runtime.service import EVERYTHING, Emit, Freshness, Input, RawRecord, Service
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import Topic
@@ -38,7 +38,12 @@ def record(
 
 
 def decide(
-    service: Service[Any], state: Any, batch: Sequence[Input], now: datetime, *, lagging: Sequence[str] | None = ()
+    service: Service[Any],
+    state: Any,
+    batch: Sequence[Input],
+    now: datetime,
+    *,
+    lagging: Iterable[str] | Mapping[str, str] | None = (),
 ) -> list[Emit]:
     """Give a service a batch and wake it, like the engine. Everything that it needs is read to its present end.
 
@@ -47,14 +52,19 @@ def decide(
         state: the state of its partition.
         batch: the records.
         now: the present time.
-        lagging: the keys for which upstream services have unprocessed records. None means all.
+        lagging: the keys for which upstream services have unprocessed records, and the service. None means all.
     """
     emits = service.process(state, batch, now) if batch else []
     return emits + wake(service, state, now, lagging=lagging)
 
 
-def wake(service: Service[Any], state: Any, now: datetime, *, lagging: Sequence[str] | None = ()) -> list[Emit]:
+def wake(
+    service: Service[Any], state: Any, now: datetime, *, lagging: Iterable[str] | Mapping[str, str] | None = ()
+) -> list[Emit]:
     """Wake a service, regardless of its next wake."""
     if service.needs(state, now) is not None:
-        service.refreshed(state, Freshness(now, lagging=None if lagging is None else frozenset(lagging)))
+        found = lagging
+        if not isinstance(found, Mapping):
+            found = dict.fromkeys((EVERYTHING,) if found is None else found, "taint-manager")
+        service.refreshed(state, Freshness(now, lagging=found))
     return service.wake(state, now)

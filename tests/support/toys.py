@@ -161,7 +161,7 @@ async def make_toys(settings: Settings, topics: Sequence[Topic] = TOYS) -> int:
     return next(iter(counts.values()))
 
 
-def worker_for(service: Service[Any], settings: Settings) -> Worker[Any]:
+def worker_for(service: Service[Any], settings: Settings) -> Worker:
     return Worker(service, settings, partitions=settings.partitions)
 
 

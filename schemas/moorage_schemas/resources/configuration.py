@@ -79,7 +79,8 @@ class MoorageConfigurationSpec(OpenModel):
     """Grace periods of single sources. The first one that fits applies."""
 
     node_monitor_period: str = "5s"
-    """The time that a node waits before it may get a NoExecute taint, so that the full extent of an outage is known."""
+    """The time between two ticks. At each, nodes that have become not ready since the last one may get a NoExecute
+    taint."""
 
     node_eviction_rate: Rate = 0.1
     """Nodes per second in each zone that may get NoExecute taints. `inf` means no limit."""

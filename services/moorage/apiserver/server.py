@@ -29,11 +29,12 @@ from moorage.apiserver.storage.kafka.object_reader import ObjectReader, object_p
 from moorage.apiserver.storage.kafka.report_outcomes import KafkaReportOutcomes
 from moorage.apiserver.storage.kafka.term import Beginning
 from moorage.apiserver.storage.store import Store
+from moorage.runtime.kafka.admin.broker_clock import BrokerClock
 from moorage.runtime.kafka.admin.broker_times import broker_times
 from moorage.runtime.kafka.admin.topic_settings import add_missing
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.tables.table_age import TableAge, tombstones_kept
-from moorage.runtime.process.clock import WallClock
+from moorage.runtime.process.clock import MACHINE
 from moorage.runtime.process.failures import RuntimeFailure, StartAfresh, TablesTooOld, first_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import RESOURCES
@@ -77,7 +78,8 @@ async def serve(settings: Settings, *, ready: Ready | None = None, front: Front 
 
 async def _serve(settings: Settings, ready: Ready | None, front: Front | None) -> None:
     """Serve until cancelled."""
-    store, metrics, clock = Store(), Metrics(), WallClock()
+    store, metrics, clock = Store(), Metrics(), MACHINE
+    brokers_clock = BrokerClock(settings, ("gateway",), clock)
     tls = server_tls(settings)
     authenticator = authenticator_of(settings, store, metrics)
     sock = listen(settings.http_host, settings.gateway_port)
@@ -97,6 +99,7 @@ async def _serve(settings: Settings, ready: Ready | None, front: Front | None) -
             progress=reading.progress,
             behind=reading.obstacle,
             catch_up=reading.catch_up,
+            clock_state=lambda: brokers_clock.state,
             explanations=Explanations(
                 settings.query_server, peers=authenticator.peers, simulation_timeout=settings.simulation_timeout
             ),
@@ -112,6 +115,7 @@ async def _serve(settings: Settings, ready: Ready | None, front: Front | None) -
             async with asyncio.TaskGroup() as tasks:
                 partitions = outcomes.partitions = letters.partitions = (await ensure_topics(settings))[RESOURCES.short]
                 await add_missing(settings)
+                await brokers_clock.start()
                 kept = await tombstones_kept(settings)
                 times = await broker_times(settings)
                 age = TableAge(clock, kept)
@@ -134,6 +138,7 @@ async def _serve(settings: Settings, ready: Ready | None, front: Front | None) -
                 tasks.create_task(_until_closed(server), name="gateway-http")
         finally:
             store.history.close()
+            await brokers_clock.stop()
             await log.close()
             await reading.close()
 

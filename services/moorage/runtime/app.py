@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import logging
+import signal
+import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -21,6 +22,8 @@ from faststream import FastStream
 from faststream.kafka import KafkaBroker
 from starlette.routing import Route
 
+from moorage.runtime.chains import grouped
+from moorage.runtime.kafka.admin.broker_clock import BrokerClock
 from moorage.runtime.kafka.admin.topic_settings import add_missing
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.kafka.clients import clients
@@ -28,8 +31,9 @@ from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedErr
 from moorage.runtime.kafka.clients.security import security
 from moorage.runtime.kafka.partition.watchdog import Watchdog
 from moorage.runtime.kafka.partition.worker import Worker
-from moorage.runtime.process.clock import Clock, WallClock
-from moorage.runtime.process.failures import EXIT_FAILED, RuntimeFailure, restarted
+from moorage.runtime.kafka.tables.shared_reader import SharedReader
+from moorage.runtime.process.clock import MACHINE, Clock, CorrectedClock
+from moorage.runtime.process.failures import EXIT_FAILED, RuntimeFailure, end_task, restarted
 from moorage.runtime.process.health import HttpServer, health_app
 from moorage.runtime.process.member import Member, MemberMaker
 from moorage.runtime.process.memory import Freezing
@@ -65,6 +69,7 @@ async def run_services(
     settings: Settings,
     *,
     beside: Sequence[MemberMaker] = (),
+    shared: SharedReader | None = None,
     routes: Sequence[Route] = (),
     clock: Clock | None = None,
     ready: Callable[[ServiceRun], None] | None = None,
@@ -80,8 +85,9 @@ async def run_services(
             service that is passed itself, such a difference is an error.
         settings: where Kafka is, and how to run.
         beside: functions that create the members that only read; these run beside the services.
+        shared: reads for the global views of the services. It may also read for those members.
         routes: additional HTTP routes, which those members serve.
-        clock: the source of the time; the machine's clock when None.
+        clock: the source of the time; the machine's clock when None. It is corrected by the brokers' clock.
         ready: called once, when all partitions assigned to the workers are restored.
         http: whether to serve `/healthz`, `/readyz` and `/metrics`.
         stop: ends the run when it is set.
@@ -91,7 +97,7 @@ async def run_services(
         The exit code: 0 after a stop in order, 70 after a failure.
     """
     process = _Process(
-        services, settings, clock or WallClock(), ready, beside=beside, routes=routes, http=http, on_stuck=on_stuck
+        services, settings, clock, ready, beside=beside, shared=shared, routes=routes, http=http, on_stuck=on_stuck
     )
     return await process.run(stop)
 
@@ -118,25 +124,33 @@ class _Process:
         self,
         services: Sequence[Service[Any] | ServiceMaker],
         settings: Settings,
-        clock: Clock,
+        clock: Clock | None,
         ready: Callable[[ServiceRun], None] | None,
         *,
         beside: Sequence[MemberMaker],
+        shared: SharedReader | None,
         routes: Sequence[Route],
         http: bool,
         on_stuck: Callable[[str], None] | None,
     ) -> None:
         self._services = services
         self._beside = beside
+        self._shared = shared or SharedReader(settings, client_id=f"moorage-globals-{uuid.uuid4().hex[:12]}")
         self._settings = settings
-        self._clock = clock
+        self._clock = MACHINE if clock is None else CorrectedClock(clock.now)
+        self._brokers_clock: BrokerClock | None = None
         self._ready = ready
         self._on_stuck = on_stuck
         self._workers: list[Member] = []
         self._began = False
         self._http = (
             HttpServer(
-                health_app(lambda: self._workers if self._began else [], routes, refused=REFUSALS.current),
+                health_app(
+                    lambda: self._workers if self._began else [],
+                    routes,
+                    refused=REFUSALS.current,
+                    clock=lambda: "" if self._brokers_clock is None else self._brokers_clock.state,
+                ),
                 host=settings.http_host,
                 port=settings.http_port,
             )
@@ -147,6 +161,7 @@ class _Process:
         self._watchdog: Watchdog | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: BaseException | None = None
+        self._ending = asyncio.Event()
         self._app = FastStream(
             self._broker,
             logger=None,
@@ -159,7 +174,7 @@ class _Process:
         if stop is not None:
             self._keep(self._exit_on(stop))
         try:
-            await self._app.run(log_level=logging.DEBUG, sleep_time=0.1)
+            await self._run()
         except RuntimeFailure as error:
             self._failure = error
             await self._stop()
@@ -171,6 +186,22 @@ class _Process:
             return EXIT_FAILED
         log.info("process.stopped")
         return 0
+
+    async def _run(self) -> None:
+        """Start, and stop once the end is requested. `FastStream.run` would check ten times a second for that."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self._ending.set)
+        ending = asyncio.create_task(self._ending.wait())
+        starting = asyncio.create_task(self._app.start())
+        try:
+            await asyncio.wait((starting, ending), return_when=asyncio.FIRST_COMPLETED)
+            if starting.done():
+                starting.result()
+            await ending
+        finally:
+            ending.cancel()
+            await end_task(starting)
+        await self._app.stop()
 
     async def _before(self) -> None:
         """Serve health first, then wait for Kafka and its topics."""
@@ -187,8 +218,14 @@ class _Process:
                     f"{self._settings.topic_prefix!r} have {partitions}, which cannot be changed; "
                     f"set MOORAGE_PARTITIONS={partitions}"
                 )
-            service = given if isinstance(given, Service) else given(settings)
-            self._workers.append(Worker(service, settings, clock=self._clock, partitions=partitions))
+        made = [given if isinstance(given, Service) else given(settings) for given in self._services]
+        by_name = {service.name: service for service in made}
+        for names in grouped(by_name).values():
+            chain = [by_name[name] for name in names]
+            self._workers.append(Worker(chain, settings, clock=self._clock, partitions=partitions, shared=self._shared))
+        if self._workers:
+            self._brokers_clock = BrokerClock(settings, list(by_name), self._clock)
+            await self._brokers_clock.start()
         self._workers += [make(settings) for make in self._beside]
 
     async def _make_topics(self) -> int:
@@ -229,13 +266,16 @@ class _Process:
     def _done(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failure = error
-            self._app.exit()
+            self._ending.set()
 
     async def _stop(self) -> None:
         log.info("process.stopping")
         if self._watchdog is not None:
             await self._watchdog.stop()
         await asyncio.gather(*(worker.stop() for worker in self._workers), return_exceptions=True)
+        await self._shared.stop()
+        if self._brokers_clock is not None:
+            await self._brokers_clock.stop()
         if self._http is not None:
             await self._http.stop()
 
@@ -262,7 +302,7 @@ class _Process:
 
     async def _exit_on(self, stop: asyncio.Event) -> None:
         await stop.wait()
-        self._app.exit()
+        self._ending.set()
 
     async def _kafka_answers(self) -> bool:
         with contextlib.suppress(Exception):

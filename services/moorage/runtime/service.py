@@ -9,17 +9,17 @@ freely, but only through `Service.apply`, which the restore uses as well.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.topics import Topic
+from moorage_schemas.topics import Topic, partition_of
 
 
 class RawRecord(Struct, frozen=True, gc=False):
@@ -161,23 +161,63 @@ class NeedFresh(Exception):  # noqa: N818 - a request to the runtime, not an err
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Another service that produces one of this service's sources from topics that it reads.
+    """Another service between what people and probes write and what is decided here.
 
-    Records of those topics that it has not processed yet may change what is decided here.
+    What it has read and not processed yet may change the decision. With all services in between, the decision rests on
+    everything that was accepted before it.
     """
 
     service: str
     """The service's name."""
 
     topics: tuple[Topic, ...]
-    """The topics that it reads. Partition p of them becomes partition p of `via`."""
+    """The topics that it reads."""
 
-    via: Topic
-    """The topic that it writes: a changelog of that service, and a source table of this one. Its records state how far
-    the service had read."""
+    writes: Topic
+    """The topic that it writes for this service, or for the next service in between."""
 
-    concerns: Callable[[Topic, str], str | None]
-    """Returns the key of this service that a record of `topics` with a given key may change; None for none."""
+    concerns: Callable[[Topic, str, bytes], str | None]
+    """Returns the key that a record of `topics` with a given key and value may change; None for none."""
+
+    via: Topic | None = None
+    """The source table of this service whose records state how far the upstream service had read; None if none does.
+    Then only its committed offsets do."""
+
+    teller: str = ""
+    """The writer of `via`, if it is not the upstream service itself: it passes on what it has read (`Service.passes`).
+    """
+
+    states: Callable[[str, bytes], tuple[object, object] | None] | None = None
+    """Returns the subject of a record with a given key and value, and what it states about it. A record that states the
+    same as the one before about its subject changes nothing, so only the first of them concerns anything."""
+
+    where: Callable[[str], str | None] | None = None
+    """Returns the partition key of the records of `topics` about one of `Needs.keys`; None when there are none. Without
+    this function, they are in the partition of this service's task."""
+
+    lands: Callable[[str], str | None] | None = None
+    """Returns in the same way where the service writes what it decides about one of `Needs.keys`."""
+
+    def read_places(self, keys: Iterable[str] | None, *, own: int, partitions: int) -> Iterator[tuple[Topic, int]]:
+        """Yield each topic and partition that may have records about some keys; None stands for all keys."""
+        for partition in _partitions_of(self.where, keys, own, partitions):
+            for topic in self.topics:
+                yield topic, partition
+
+    def written_places(self, keys: Iterable[str] | None, *, own: int, partitions: int) -> Iterator[tuple[Topic, int]]:
+        """Yield each topic and partition to which the service writes about some keys; None stands for all keys."""
+        for partition in _partitions_of(self.lands, keys, own, partitions):
+            yield self.writes, partition
+
+
+def _partitions_of(
+    place: Callable[[str], str | None] | None, keys: Iterable[str] | None, own: int, partitions: int
+) -> Iterable[int]:
+    if place is None:
+        return (own,)
+    if keys is None:
+        return range(partitions)
+    return sorted({partition_of(found, partitions) for key in keys if (found := place(key)) is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +237,13 @@ class Needs:
     """The keys for which to determine that lag; None for all keys."""
 
 
+CHECK_LAG_AGAIN: Final = timedelta(milliseconds=200)
+"""The time between two checks of whether upstream services have caught up."""
+
+EVERYTHING: Final = ""
+"""The key of `Freshness.lagging` that stands for all keys."""
+
+
 @dataclass(frozen=True, slots=True)
 class Freshness:
     """The result of reading `Needs`."""
@@ -207,12 +254,22 @@ class Freshness:
     ends: Mapping[Topic, int] = field(default_factory=dict)
     """The ends to which the tables were read."""
 
-    lagging: frozenset[str] | None = frozenset()
-    """The keys about which an upstream service still has records to process; None for all keys."""
+    lagging: Mapping[str, str] = field(default_factory=dict)
+    """The keys about which an upstream service still has records to process, each with the name of the service. The key
+    `EVERYTHING` stands for all."""
 
-    def lags(self, key: str) -> bool:
-        """Return whether an upstream service still has records about a key to process."""
-        return self.lagging is None or key in self.lagging
+    keys: frozenset[str] | None = None
+    """The keys for which that lag was determined, as in `Needs.keys`; None for all. It is unknown for other keys, which
+    may have come up while the tables were read."""
+
+    def covers(self, *keys: str) -> bool:
+        """Return whether the lag was determined for these keys."""
+        return self.keys is None or self.keys.issuperset(keys)
+
+    def lags(self, *keys: str) -> str:
+        """Return the upstream service that still has records about one of these keys to process; empty for none."""
+        lagging = self.lagging
+        return next((lagging[key] for key in (EVERYTHING, *keys) if key in lagging), "") if lagging else ""
 
 
 class RowFormat(Protocol):
@@ -272,6 +329,10 @@ class Service(ABC, Generic[S]):
 
     upstream: ClassVar[tuple[Upstream, ...]] = ()
     """The services whose lag it may need (`Needs.upstream`): it reads their topics, and their committed offsets."""
+
+    passes: ClassVar[Mapping[Topic, str]] = MappingProxyType({})
+    """Source tables whose records state how far their writer had read, with the writer's name. The service's own state
+    records pass this on, so that they state how far all services before it had read."""
 
     refuses: ClassVar[frozenset[Topic]] = frozenset()
     """Sources whose records go to `refuse` when they cannot be decoded, because third parties write them."""

@@ -18,6 +18,7 @@ from moorage.cli.api.topics import Seen
 from moorage.cli.local import services
 from moorage.cli.local.stack import free_ports
 from moorage.cli.local.supervisor import Child, ChildSpec, Supervisor
+from moorage.runtime.chains import CHAINS, grouped
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.eviction import EvictionDecided, EvictionState
@@ -38,7 +39,7 @@ TRANSACTION_TIMEOUT = 5.0
 
 
 class Fleet:
-    """Some processes of each service and a gateway; a killed process is started again by the supervisor."""
+    """Some processes of each service or chain, and a gateway; a killed process is started again by the supervisor."""
 
     def __init__(self, settings: Settings, folder: Path, copies: Mapping[str, int], given: Mapping[str, str]) -> None:
         self.settings = settings
@@ -61,7 +62,7 @@ class Fleet:
             ready = gateway if name == services.GATEWAY else port
             return ChildSpec(
                 name=f"{name}-{copy}",
-                arguments=("run", "--with-parent", name),
+                arguments=("run", "--with-parent", *CHAINS.get(name, (name,))),
                 environment=environment,
                 log=folder / f"{name}-{copy}.log",
                 ready_url=f"http://127.0.0.1:{ready}/readyz",
@@ -146,6 +147,11 @@ class Fleet:
 def copies_of_each(number: int) -> dict[str, int]:
     """As many processes of every service."""
     return dict.fromkeys(services.names(), number)
+
+
+def copies_of_each_chain(number: int) -> dict[str, int]:
+    """As many processes of every chain, and of the services that are in none."""
+    return dict.fromkeys(grouped(services.names()), number)
 
 
 @asynccontextmanager

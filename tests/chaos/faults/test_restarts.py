@@ -20,9 +20,11 @@ from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from tests.chaos.faults.fleet import Fleet, copies_of_each, events, running
 from tests.support.brokers import Broker
 from tests.support.live import collect
+from tests.support.waiting import until
 
 from moorage.cli.api.client import Client
 from moorage.cli.api.topics import BEGINNING, Seen, TopicReader
+from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
@@ -33,9 +35,11 @@ from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.topics import (
     BINDINGS,
+    CONDITION_REPORTS,
     CONDITIONS,
     EVICTION_ANSWERS,
     EVICTIONS,
+    RESOURCES,
     TAINTS,
     TIMER_FIRED,
     ZONE_GRANTS,
@@ -96,7 +100,13 @@ class WatchedFleet:
         await self.until(lambda: bound() and wanted <= self.members().keys())
 
     async def report(self, nodes: Iterable[str], status: ConditionStatus) -> None:
-        """Say of nodes whether they are ready, as their probe does, and wait until it is accepted."""
+        """Say of nodes whether they are ready, as their probe does, and wait until it counts."""
+        nodes = list(nodes)
+        await self.send(nodes, status)
+        await self.until(lambda: all(self.status(node) is status for node in nodes))
+
+    async def send(self, nodes: Iterable[str], status: ConditionStatus) -> None:
+        """Say of nodes whether they are ready, as their probe does. When this returns, it is accepted."""
         nodes, now = list(nodes), datetime.now(UTC)
         written = []
         for node in nodes:
@@ -110,7 +120,6 @@ class WatchedFleet:
                 client.report(written)
 
         await asyncio.to_thread(send)
-        await self.until(lambda: all(self.status(node) is status for node in nodes))
 
     def status(self, node: str) -> ConditionStatus | None:
         """Of its condition Ready, as it was accepted last."""
@@ -157,6 +166,11 @@ class WatchedFleet:
         told = [one for one in events(self.seen, EvictionState.REQUESTED) if one.target.name in nodes]
         assert len({one.workload.key for one in told}) == len(told), "decided twice"
         return Counter(one.target.name for one in told)
+
+    def held_for(self, service: str, nodes: Sequence[str]) -> bool:
+        """Whether all pods of nodes are held because a service has not read all that was accepted."""
+        found = [one for one in events(self.seen, EvictionState.HELD) if one.message.startswith(f"{service} ")]
+        return len({one.workload.key for one in found if one.target.name in nodes}) == PODS * len(nodes)
 
     async def until_completed(self, nodes: Sequence[str], seconds: float = 180.0) -> None:
         """All the pods of some nodes are gone."""
@@ -369,6 +383,65 @@ async def answer_lost_while_eviction_is_away(it: WatchedFleet, name: str) -> Non
     assert it.evicted([*nodes, *others]) == dict.fromkeys([*nodes, *others], PODS)
 
 
+async def longer_while_placement_is_away(it: WatchedFleet, name: str) -> None:
+    """Pods are to tolerate their taint for longer, and nobody has told eviction when it comes due."""
+    patience = timedelta(seconds=12)
+    saved, kept = named(name, saved=3, kept=1)
+    it.safe.update(saved)
+    await it.declare([*saved, *kept], [tolerates("maint", patience.total_seconds())])
+    await it.fleet.moorage("taint", "node", *saved, *kept, "maint=1:NoExecute")
+    await it.until(lambda: it.count(EvictionState.SCHEDULED, [*saved, *kept]) == PODS * len([*saved, *kept]))
+    await until_committed(it.fleet.settings, "placement", RESOURCES)
+    await it.fleet.take_away("placement")
+    longer = [one for node in saved for one in documents(node, [tolerates("maint", 3600)], {})]
+    await it.fleet.moorage("apply", "-f", "-", text=yaml.dump_all(longer))
+    if it.evicted(kept):
+        raise TooSlowError("the deadlines came before the tolerations")
+    await it.until(lambda: it.count(EvictionState.REQUESTED, kept) == PODS * len(kept))
+    await it.until(lambda: it.held_for("placement", saved))
+    await it.fleet.bring_back("placement")
+    await it.until_completed(kept)
+    await it.until_decided(saved)
+    assert it.evicted([*saved, *kept]) == dict.fromkeys(kept, PODS)
+
+
+async def ready_while_condition_ingest_is_away(it: WatchedFleet, name: str) -> None:
+    """Nodes are ready again before their pods have to go, and the reports are accepted, but not read."""
+    saved, ill, well = named(name, saved=3, ill=1, well=6)
+    it.safe.update(saved, well)
+    await it.declare([*saved, *ill, *well], [tolerates(NOT_READY, 12)])
+    await it.report([*saved, *ill], ConditionStatus.FALSE)
+    await it.until(lambda: it.count(EvictionState.SCHEDULED, [*saved, *ill]) == PODS * len([*saved, *ill]))
+    await until_committed(it.fleet.settings, "condition-ingest", CONDITION_REPORTS)
+    await it.fleet.take_away("condition-ingest")
+    await it.send(saved, ConditionStatus.TRUE)
+    if it.evicted(ill):
+        raise TooSlowError("the deadlines came before the reports")
+    await it.until(lambda: it.count(EvictionState.REQUESTED, ill) == PODS * len(ill))
+    await it.until(lambda: it.held_for("condition-ingest", saved))
+    await it.fleet.bring_back("condition-ingest")
+    await it.until_completed(ill)
+    await it.until(lambda: not any(it.taints(node) for node in saved))
+    await it.until_decided(saved)
+    assert it.evicted([*saved, *ill, *well]) == dict.fromkeys(ill, PODS)
+
+
+async def until_committed(settings: Settings, service: str, topic: Topic) -> None:
+    """Wait until a service has committed that it has read a topic: killed before that, it seems to be behind."""
+    tps = [TopicPartition(topic.name(settings.topic_prefix), number) for number in range(settings.partitions)]
+    offsets = Offsets(settings, name="test")
+    await offsets.start()
+
+    async def so() -> bool:
+        committed = await offsets.committed(f"{settings.topic_prefix}.{service}", tps)
+        return all(committed.get(tp, 0) >= end for tp, end in (await offsets.stable(tps)).items())
+
+    try:
+        await until(so)
+    finally:
+        await offsets.stop()
+
+
 async def expire(settings: Settings, topic: Topic) -> None:
     """Delete what a topic holds, as its retention does in the end."""
     name = topic.name(settings.topic_prefix)
@@ -390,6 +463,8 @@ STORIES: dict[str, tuple[Story, dict[str, str]]] = {
     "short": (short_while_the_taint_manager_is_away, {**WITH_ZONES, "MOORAGE_TAINT_ADD_HOLD": "5s"}),
     "wished": (wished_and_unwished_while_the_taint_manager_is_away, {}),
     "answer": (answer_lost_while_eviction_is_away, {}),
+    "longer": (longer_while_placement_is_away, {}),
+    "ready": (ready_while_condition_ingest_is_away, WITH_ZONES),
 }
 
 

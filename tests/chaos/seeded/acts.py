@@ -111,9 +111,20 @@ def _label(world: World, name: str, app: str) -> str:
 def _pod(world: World, name: str, tolerated: str) -> str:
     if f"Pod/default/{name}" in world.people.objects:
         return "is there"
-    found = [one.split("=") for one in tolerated.split(",")]
-    world.people.pod(name, [*(tolerate(key, float(seconds)) for key, seconds in found), *tolerations(3)])
+    world.people.pod(name, _tolerated(tolerated))
     return "declared"
+
+
+def _pod_again(world: World, name: str, tolerated: str) -> str:
+    if f"Pod/default/{name}" not in world.people.objects:
+        return "is not there"
+    world.people.pod(name, _tolerated(tolerated))
+    return "changed"
+
+
+def _tolerated(tolerated: str) -> list[dict[str, Any]]:
+    found = [one.split("=") for one in tolerated.split(",")]
+    return [*(tolerate(key, float(seconds)) for key, seconds in found), *tolerations(3)]
 
 
 def _drop(world: World, kind: str, name: str) -> str:
@@ -336,6 +347,7 @@ ACTS: Final[Mapping[str, Act]] = {
     "stream": _stream,
     "pods": _pods,
     "pod": _pod,
+    "pod-again": _pod_again,
     "touch": _touch,
     "label": _label,
     "managed": _managed,

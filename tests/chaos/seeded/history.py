@@ -70,6 +70,9 @@ class History:
     skew: float = 0.0
     """Seconds by which the clock of any process was off, at most, ahead or behind."""
 
+    eviction_skew: float | None = None
+    """The same of eviction's clocks; None where it is not known to be less."""
+
     settings: Mapping[str, object] = field(default_factory=dict)
     """The settings that the services ran with, by field name, where they differ from the defaults."""
 

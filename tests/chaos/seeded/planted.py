@@ -48,7 +48,8 @@ def find(name: str, seeds: Iterable[int]) -> Found:
     with BUGS[name].planted():
         for seed in seeds:
             tried += 1
-            outcome = run(replace(draw(seed), acknowledging=BUGS[name].acknowledging))
+            bug = BUGS[name]
+            outcome = run(replace(draw(seed), acknowledging=bug.acknowledging, chained=bug.chained))
             if outcome.broken:
                 return Found(name, seed, tried, outcome.broken[0], time.process_time() - began)
     return Found(name, None, tried, "", time.process_time() - began)

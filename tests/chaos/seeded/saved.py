@@ -19,6 +19,7 @@ def dumps(history: History, story: str = "") -> str:
         "quiet": history.quiet,
         "partitions": history.partitions,
         "skew": history.skew,
+        "evictionSkew": history.eviction_skew,
         "settings": dict(history.settings),
         "acknowledged": [[one.time, one.topic, one.partition, one.offset] for one in history.acknowledged],
     }
@@ -58,6 +59,7 @@ def loads(text: str) -> History:
         quiet=found["quiet"],
         partitions=found["partitions"],
         skew=found["skew"],
+        eviction_skew=found.get("evictionSkew"),
         settings=found["settings"],
     )
 

@@ -5,6 +5,7 @@ python -m tests.chaos.seeded.seeds --first 7 --count 1 -v    one seed, with what
 python -m tests.chaos.seeded.seeds --minutes 60 --long       as many as an hour allows, and larger ones
 python -m tests.chaos.seeded.seeds --count 100 --replay      decided on again, too, and compared byte for byte
 python -m tests.chaos.seeded.seeds --count 100 --acknowledging    with a deployer that acknowledges evictions
+python -m tests.chaos.seeded.seeds --count 100 --chained    with chains instead of their services
 python -m tests.chaos.seeded.seeds --first 7 --shrink        the smallest story that fails in the same way
 """
 
@@ -17,6 +18,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -108,6 +110,7 @@ def many(
     long: bool = False,
     replay: bool = False,
     acknowledging: bool = False,
+    chained: bool = False,
     processes: int | None = None,
 ) -> Iterator[Outcome]:
     """Run seeds on every core; the outcomes come as they are there.
@@ -117,11 +120,11 @@ def many(
         long: whether each is a large one.
         replay: whether everything is decided on again, too.
         acknowledging: whether a deployer acknowledges evictions.
+        chained: whether the services of a chain run as one.
         processes: how many at a time.
     """
-    return each(
-        acknowledging_job if acknowledging else job, ((seed, long, replay) for seed in seeds), processes=processes
-    )
+    form = partial(job, acknowledging=acknowledging, chained=chained)
+    return each(form, ((seed, long, replay) for seed in seeds), processes=processes)
 
 
 def keep(outcome: Outcome, folder: Path, *, long: bool = False) -> Path:
@@ -146,16 +149,16 @@ def keep(outcome: Outcome, folder: Path, *, long: bool = False) -> Path:
     return file
 
 
-def job(given: tuple[int, bool, bool]) -> Outcome:
-    """Run a seed; with whether it is a large one, and whether it is decided on again."""
-    seed, long, replay = given
-    return run(draw(seed, long=long), replay=replay)
+def job(given: tuple[int, bool, bool], *, acknowledging: bool = False, chained: bool = False) -> Outcome:
+    """Run a seed; with whether it is a large one, and whether it is decided on again.
 
-
-def acknowledging_job(given: tuple[int, bool, bool]) -> Outcome:
-    """The same, with a deployer that acknowledges evictions."""
+    Args:
+        given: the seed and these two.
+        acknowledging: whether a deployer acknowledges evictions.
+        chained: whether the services of a chain run as one.
+    """
     seed, long, replay = given
-    return run(replace(draw(seed, long=long), acknowledging=True), replay=replay)
+    return run(replace(draw(seed, long=long), acknowledging=acknowledging, chained=chained), replay=replay)
 
 
 def main() -> int:
@@ -168,18 +171,19 @@ def main() -> int:
     parser.add_argument("--shrink", action="store_true")
     parser.add_argument("--replay", action="store_true", help="decide on everything again, and compare")
     parser.add_argument("--acknowledging", action="store_true", help="with a deployer that acknowledges evictions")
+    parser.add_argument("--chained", action="store_true", help="with chains instead of their services")
     parser.add_argument("--processes", type=int, default=None)
     parser.add_argument("--out", type=Path, default=None, help="a folder for what failed")
     parser.add_argument("-v", "--verbose", action="store_true")
     given = parser.parse_args()
     if given.shrink:
-        return _shrink(given.first, long=given.long)
+        return _shrink(given.first, long=given.long, chained=given.chained)
     seeds: Iterable[int] = count(given.first)
     if given.count is not None or given.minutes is None:
         seeds = range(given.first, given.first + (given.count or 1))
     began, number, seconds, failed = time.monotonic(), 0, 0.0, 0
     evicted = 0
-    kinds = {"long": given.long, "replay": given.replay, "acknowledging": given.acknowledging}
+    kinds = {"long": given.long, "replay": given.replay, "acknowledging": given.acknowledging, "chained": given.chained}
     for outcome in many(seeds, **kinds, processes=given.processes):
         number += 1
         seconds += outcome.seconds
@@ -199,8 +203,8 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _shrink(seed: int, *, long: bool) -> int:
-    plot = draw(seed, long=long)
+def _shrink(seed: int, *, long: bool, chained: bool) -> int:
+    plot = replace(draw(seed, long=long), chained=chained)
     outcome = run(plot)
     if not outcome.broken:
         print(f"seed {seed}: nothing is broken")

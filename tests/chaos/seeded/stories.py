@@ -14,7 +14,7 @@ from tests.chaos.seeded.kafka.cluster import Faults
 from tests.chaos.seeded.kafka.disturb import FAULTS
 from tests.chaos.seeded.kafka.inputs import OCM, tolerate
 from tests.chaos.seeded.kafka.transactions import Stage
-from tests.chaos.seeded.kafka.world import SERVICES, World
+from tests.chaos.seeded.kafka.world import CHAINED, SERVICES, World
 from tests.chaos.seeded.themes import THEMES, draw_theme
 
 TAINTS: Final = ("maint", "gpu", "old")
@@ -46,6 +46,13 @@ _FAULTS: Final = tuple(name for name in FAULTS if name != "lose-markers")
 
 _THEMED: Final = 0.5
 """Of how many stories a theme decides; the others are an ordinary mixture."""
+
+
+_ON_THE_WAY: Final = 0.03
+"""In how many stories something is accepted that saves a pod, while a service before eviction is away."""
+
+_WRONG_CLOCKS: Final = 0.05
+"""In how many stories processes correct their clocks, and one of them has a wrong one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,9 @@ class Plot:
     acknowledging: bool = False
     """Whether a deployer runs all that is bound and acknowledges evictions. No seed draws this."""
 
+    chained: bool = False
+    """Whether the services of a chain run as one. No seed draws this."""
+
     steps: tuple[Step, ...] = field(default=())
 
     def without(self, chosen: frozenset[int]) -> Plot:
@@ -113,6 +123,10 @@ class Plot:
 
 def theme_of(seed: int) -> str:
     """The theme of a seed's story; empty for the ordinary mixture."""
+    if Random(f"{seed}/clocks").random() < _WRONG_CLOCKS:  # noqa: S311 - drawn to be repeated
+        return "clocks"
+    if Random(f"{seed}/on the way").random() < _ON_THE_WAY:  # noqa: S311 - drawn to be repeated
+        return "on the way"
     rng = Random(f"{seed}/theme")  # noqa: S311 - drawn to be repeated
     return draw_theme(rng) if rng.random() < _THEMED else ""
 
@@ -334,7 +348,8 @@ class Play:
             topic_config=config,
             max_time=20_000.0,
             max_steps=300_000,
-            **options,
+            one_clock=plot.theme == "clocks",
+            **{"services": CHAINED if plot.chained else tuple(SERVICES), **options},
         )
 
     async def __call__(self, world: World) -> None:  # noqa: C901 - what is drawn, one after the other

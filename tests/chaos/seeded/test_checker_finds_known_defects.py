@@ -13,13 +13,17 @@ HISTORIES = Path(__file__).parent / "histories"
 
 FOUND = {
     "eviction_away": {"nobody_evicted_needlessly"},
-    "taint_manager_away": {"nobody_evicted_after_relief"},
+    "taint_manager_away": {"nobody_evicted_after_relief", "nobody_evicted_from_a_node_reported_ready"},
     "governor_away": {"lost_zones_get_nothing"},
     "damping": {"conditions_have_held"},
     "backlog": {"nobody_evicted_after_relief"},
     "lost_answer": {"evictions_are_what_is_due"},
     "ruled_out": {"available_clusters_are_selected"},
-    "by_hand": {"nobody_evicted_after_relief", "taints_are_what_is_asked_for"},
+    "by_hand": {
+        "nobody_evicted_after_relief",
+        "nobody_evicted_from_a_node_reported_ready",
+        "taints_are_what_is_asked_for",
+    },
 }
 """By the history's file: what was broken in it."""
 

@@ -170,6 +170,46 @@ def ready_again() -> History:
     return put(history, "conditions", ready.key, sound, before=request, at=request.committed - 1)
 
 
+def its_own(history: History, request: Entry, **metadata: object) -> Json:
+    """The record in `resources` of the pod of a request, by its binding."""
+    binding = value_of(find(history, where("bindings", request.key.rpartition("|")[0])))
+    meta = {"name": binding["workload"]["name"], "uid": binding["uid"], **metadata}
+    return {"object": {"kind": "Pod", "metadata": meta, "spec": {"tolerations": binding["tolerations"]}}, "version": 9}
+
+
+def tolerated_for_longer_by_its_own_record() -> History:
+    """A pod's tolerations last longer a second before it goes, and its binding does not say so yet."""
+    history = flows.patience()
+    request = find(history, where("evictions", "patient", state="Requested"))
+    longer = its_own(history, request)
+    for toleration in longer["object"]["spec"]["tolerations"]:
+        toleration["tolerationSeconds"] = 3600
+    key = request.key.partition("|")[0]
+    return put(history, "resources", key, longer, before=request, at=request.committed - 1)
+
+
+def paused_by_its_own_labels() -> History:
+    """A pod gets a label that a pause selects a second before it goes, and its binding does not have it yet."""
+    history = flows.patience()
+    request = find(history, where("evictions", "patient", state="Requested"))
+    spec = {"scope": {"selector": {"matchLabels": {"app": "kept"}}}}
+    pause = {"object": {"kind": "EvictionPause", "metadata": {"name": "kept"}, "spec": spec}, "version": 1}
+    history = put(history, "resources", "EvictionPause//kept", pause, before=request, at=request.committed - 20)
+    request = find(history, where("evictions", "patient", state="Requested"))
+    labelled = its_own(history, request, labels={"app": "kept"})
+    key = request.key.partition("|")[0]
+    return put(history, "resources", key, labelled, before=request, at=request.committed - 1)
+
+
+def reported_ready() -> History:
+    """A report that a node is ready was accepted a second before a pod goes, and is in no condition yet."""
+    history = flows.patience()
+    request = find(history, where("evictions", "slow", state="Requested"))
+    time = request.committed - 1
+    report = {"target": {"kind": "Node", "name": "n3"}, "type": "Ready", "status": "True", "observedTime": text(time)}
+    return put(history, "condition-reports", "Node/n3", report, before=request, at=time, acknowledged=True)
+
+
 def requested_after_a_cancel() -> History:
     history = flows.patience()
     cancelled = find(history, where("evictions", "lucky", state="Cancelled"))
@@ -283,6 +323,12 @@ def cluster_left_too_fast() -> History:
 def zone_left_too_fast() -> History:
     history = flows.outage()
     grant = find(history, GRANTED, 1)
+    return changed(history, grant, {"grantedTime": text(instant(value_of(grant)["grantedTime"]) - 0.01)})
+
+
+def granted_before_a_tick() -> History:
+    history = flows.outage()
+    grant = find(history, GRANTED)
     return changed(history, grant, {"grantedTime": text(instant(value_of(grant)["grantedTime"]) - 0.01)})
 
 
@@ -476,6 +522,9 @@ PLANTED: dict[Callable[[], History], str] = {
     decided_on_what_was_lifted: "nobody_evicted_needlessly",
     untainted_by_hand: "nobody_evicted_after_relief",
     ready_again: "nobody_evicted_after_relief",
+    tolerated_for_longer_by_its_own_record: "nobody_evicted_against_its_own_record",
+    paused_by_its_own_labels: "nobody_evicted_whose_labels_are_paused",
+    reported_ready: "nobody_evicted_from_a_node_reported_ready",
     requested_after_a_cancel: "nobody_evicted_after_a_cancel",
     acknowledged_by_nobody: "what_is_acknowledged_was_reported",
     ended_unasked: "what_waits_is_not_ended",
@@ -492,6 +541,7 @@ PLANTED: dict[Callable[[], History], str] = {
     one_more_is_needed: "disruption_budgets_are_kept",
     cluster_left_too_fast: "cluster_rate_is_kept",
     zone_left_too_fast: "zone_rates_are_kept",
+    granted_before_a_tick: "nodes_wait_for_a_tick",
     zone_tainted_too_fast: "nodes_are_tainted_at_their_zones_rate",
     all_zones_lost: "lost_zones_get_nothing",
     tainted_without_grant: "node_taints_are_granted",

@@ -79,7 +79,7 @@ async def due_by_a_clock_that_is_ahead(world: World) -> None:
     await asyncio.sleep(10.0)
 
 
-def test_an_eviction_that_waited_a_moment_is_still_due_by_the_clock_of_its_timer() -> None:
+def test_an_eviction_whose_timer_fired_early_is_requested_all_the_same() -> None:
     history = World(1, workers=1, settings={"partitions": 1}).play(due_by_a_clock_that_is_ahead)
     assert any(b'"Requested"' in (entry.value or b"") for entry in history.entries)
     assert check(history) == []

@@ -180,10 +180,51 @@ def _not_worked_in(rng: Random) -> str:
     )
 
 
+def _saved_on_its_way(rng: Random) -> str:
+    """Just before the deadline something is accepted that saves a pod, and a service before eviction is away."""
+    taint, accepted = rng.choice(
+        [
+            ("taint all maint", "pod-again t0 maint=60; 0 pod-again t1 maint=60"),
+            ("report n0 False", "report n0 True"),
+        ]
+    )
+    gone = rng.choice(["placement", "condition-ingest", "taint-manager"])
+    return (
+        f"0 pod t0 maint=4; 0 pod t1 maint=3; 0.8 {taint}; 1 {rng.choice(['stop', 'away'])} {gone} "
+        f"{rng.choice([2, 6])}; {rng.choice([0.3, 1.2])} {accepted}; 11 wait"
+    )
+
+
 def _stands_still(rng: Random) -> str:
     """Eviction stops in the middle of a decision, or of writing it, and goes on when the taint is gone."""
     stop = rng.choice([f"stop-in eviction {rng.randint(10, 160)} 4", "stop-writing eviction 8"])
     return f"0 pods 2 3; 1 {stop}; 0 taint all now; 0.4 untaint all now; 9 wait"
+
+
+# Clocks.
+
+
+def _wrong_clock(rng: Random) -> str:
+    """One service has a wrong clock, from the beginning or from some moment on: deadlines, pauses and reports go on."""
+    service = rng.choice(["condition-ingest", "taint-manager", "governor", "placement", "eviction", "timer", "timer"])
+    wrong = f"skew {service} {rng.choice([600, -600, 600, -600, 0.9, -0.9])}"
+    between = rng.choice(["pause-all; 3 resume-all", "wait", f"away {service} 1", "report n0 False"])
+    return rng.choice(
+        [
+            f"0 {wrong}; 0 pod t0 maint=4; 0 pod t1 maint=7; 0.8 taint all maint; {_gap(rng)} {between}; 9 wait",
+            f"0 pod t0 maint=4; 0 pod t1 maint=7; 0.8 taint all maint; {_gap(rng)} {wrong}; 0.5 {between}; 9 wait",
+            f"0 {wrong}; 0 pods 3 3; 0.8 report n0 False; {rng.choice([1, 2.5])} report n0 True; 9 wait",
+            f"0 budget concurrent 1; 0 pods 3 3; 0.8 taint all now; 0.5 {wrong}; 12 wait",
+        ]
+    )
+
+
+def _hasty_timer(rng: Random) -> str:
+    """The timer's clock is ahead, by less than is corrected: it fires early, and the eviction must wait."""
+    return (
+        f"0 skew timer {rng.choice([0.5, 0.9])}; 0 pod t0 maint=4; 0 pod t1 maint=3; 0.8 taint all maint; "
+        f"{rng.choice(['9 wait', '3.3 untaint all maint', '1 away eviction 1; 9 wait'])}"
+    )
 
 
 # Zones.
@@ -399,6 +440,13 @@ THEMES: Final[Mapping[str, Theme]] = {
         faulty=0.15,
     ),
     "deadlines": Theme(4, (_two_deadlines, _lifted_meanwhile, _not_worked_in, _stands_still), faulty=0.15),
+    "on the way": Theme(0, (_saved_on_its_way,), faulty=0.15),
+    "clocks": Theme(
+        0,
+        (_wrong_clock, _wrong_clock, _hasty_timer),
+        settings={"node_monitor_grace_period": (0, 6), "reconcile_interval": (3.0, 30.0)},
+        faulty=0.15,
+    ),
     "zones": Theme(
         4,
         (_partial, _granted_meanwhile, _granted_and_granted, _whole_fleet, _members),

@@ -7,18 +7,18 @@ from typing import Any
 from kubernetes_asyncio.client import ApiClient, Configuration
 from tests.support.kube_api import TOKEN, KubeApi
 
-from moorage.bridges.kube.client import KubeClient, RequestLimiter
+from moorage.bridges.kube.client import ClusterAccess, KubeClient
 
 Json = dict[str, Any]
 
 
-def client_of(api: KubeApi, *, qps: float = 0, burst: int = 1) -> KubeClient:
-    """A client of a cluster, without limits."""
+def client_of(api: KubeApi) -> KubeClient:
+    """A client of a cluster."""
     configuration = Configuration(
         host=api.server, api_key={"BearerToken": TOKEN}, api_key_prefix={"BearerToken": "Bearer"}
     )
     configuration.connection_pool_maxsize = 0
-    return KubeClient(ApiClient(configuration), RequestLimiter(qps, burst))
+    return KubeClient(ApiClient(configuration), ClusterAccess())
 
 
 def node(name: str, *, ready: str = "True", taints: list[Json] | None = None, **more: Any) -> Json:

@@ -34,7 +34,7 @@ class Rig:
         self.store = api.store
         self.gateway = gateway
         self.topics = gateway.topics
-        access = ClusterAccess(api.kubeconfig(folder), qps=0)
+        access = ClusterAccess(api.kubeconfig(folder))
         self.link = Link(access, GatewayAddress(gateway.server), "kube-system")
         self.bridges: list[BridgeMember[Any, Any]] = []
 

@@ -46,8 +46,8 @@ class Work:
 
 
 @asynccontextmanager
-async def running(work: Work, workers: int = 4) -> AsyncIterator[ActQueue]:
-    queue = ActQueue("test", workers=workers)
+async def running(work: Work, at_a_time: int = 4) -> AsyncIterator[ActQueue]:
+    queue = ActQueue("test", lambda: at_a_time)
     task = asyncio.create_task(queue.run(work))
     try:
         yield queue
@@ -62,7 +62,7 @@ async def running(work: Work, workers: int = 4) -> AsyncIterator[ActQueue]:
 @virtual_time
 async def test_keys_that_are_added_often_are_worked_on_once() -> None:
     work = Work()
-    async with running(work, workers=1) as queue:
+    async with running(work, at_a_time=1) as queue:
         queue.add("a", "b", "a")
         queue.add("a")
         await until(lambda: len(work.done) == 2)
@@ -91,7 +91,7 @@ async def test_so_many_at_a_time() -> None:
     gate = asyncio.Event()
     keys = [f"k{number}" for number in range(10)]
     work.gates = dict.fromkeys(keys, gate)
-    async with running(work, workers=4) as queue:
+    async with running(work, at_a_time=4) as queue:
         queue.add(*keys)
         await until(lambda: work.busy.total() == 4)
         gate.set()

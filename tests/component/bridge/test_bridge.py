@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -467,6 +468,63 @@ async def test_a_pod_of_the_same_name_that_is_another_one_stays(tmp_path: Path) 
         found = here.store.get("Pod", "web", "default")
         assert DELETED not in found["metadata"]
         assert "DisruptionTarget" not in conditions(here, "Pod", "web", "default")
+
+
+@virtual_time
+async def test_a_pod_that_may_stay_after_all_is_marked_and_not_removed(tmp_path: Path) -> None:
+    async with rig(tmp_path) as here:
+        here.store.create("Node", node("n1"))
+        here.store.create("Pod", pod("web", node="n1"))
+        await here.run()
+        await here.quiet()
+        go = asyncio.Event()
+        fault = here.api.fault("PATCH", "/pods/web/status", before=go)
+        here.topics.evict("web", uid(here, "Pod", "web"), "n1")
+        await fault.reached.wait()
+        here.topics.evict("web", uid(here, "Pod", "web"), "n1", state=EvictionState.CANCELLED)
+        await here.quiet()
+        go.set()
+        await here.quiet(65)
+        assert "DisruptionTarget" in conditions(here, "Pod", "web", "default")
+        assert here.api.seen("DELETE") == []
+        here.topics.evict("web", uid(here, "Pod", "web"), "n1", generation=2)
+        await until(lambda: DELETED in here.store.get("Pod", "web", "default")["metadata"])
+
+
+@virtual_time
+@pytest.mark.parametrize("status", [403, 422, 500])
+async def test_a_pod_that_cannot_be_marked_is_not_removed(tmp_path: Path, status: int) -> None:
+    """As by upstream's taint eviction controller."""
+    async with rig(tmp_path) as here:
+        here.store.create("Node", node("n1"))
+        here.store.create("Pod", pod("web", node="n1"))
+        await here.run()
+        fault = here.api.fault("PATCH", "/pods/web/status", status=status, times=1000)
+        here.topics.evict("web", uid(here, "Pod", "web"), "n1")
+        await fault.reached.wait()
+        await here.quiet(65)
+        assert here.api.seen("DELETE") == []
+        here.api.heal()
+        await until(lambda: DELETED in here.store.get("Pod", "web", "default")["metadata"], seconds=60)
+
+
+@virtual_time
+async def test_nothing_comes_between_the_mark_and_the_removal(tmp_path: Path) -> None:
+    async with rig(tmp_path) as here:
+        here.link = replace(here.link, access=replace(here.link.access, in_flight=1))
+        here.store.create("Node", node("n1"))
+        for name in "abc":
+            here.store.create("Pod", pod(name, node="n1"))
+            here.store.create("Pod", pod(f"new-{name}", scheduler="moorage"))
+        await here.run()
+        for name in "abc":
+            here.topics.evict(name, uid(here, "Pod", name), "n1")
+            here.topics.bind(f"new-{name}", uid(here, "Pod", f"new-{name}"), "n1")
+        await until(lambda: len(here.api.seen("DELETE")) == 3)
+        writes = [str(one) for one in here.api.writes if "/events" not in one.path]
+        for name in "abc":
+            path = f"/api/v1/namespaces/default/pods/{name}"
+            assert writes[writes.index(f"PATCH {path}/status") + 1] == f"DELETE {path}"
 
 
 async def held_by_a_budget(here: Rig) -> None:

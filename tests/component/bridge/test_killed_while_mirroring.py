@@ -79,6 +79,11 @@ def acts(here: Rig) -> Counter[str]:
     return Counter(str(seen) for seen in here.api.writes if is_write(seen) and not seen.path.endswith("/events"))
 
 
+def _once(done: Counter[str]) -> Counter[str]:
+    """The acts that are not repeated without harm: all but patches."""
+    return Counter({act: count for act, count in done.items() if not act.startswith("PATCH")})
+
+
 def sent(here: Rig) -> Counter[bytes]:
     """How often each state of an object was sent and recorded."""
     states: Counter[bytes] = Counter()
@@ -132,7 +137,9 @@ async def test_it_may_be_killed_before_or_after_any_batch_is_recorded(tmp_path: 
         await here.run()
         await settled(here)
         assert ends(here) == expected
-        assert acts(here) == done
+        # A mark is written again if the bridge was killed before the deletion, and taints after a conflict.
+        assert acts(here).keys() == done.keys()
+        assert _once(acts(here)) == _once(done)
         assert max(sent(here).values()) == 1
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes_asyncio.client import ApiClient, Configuration
 from tests.component.bridge.cluster import client_of, node, pod
-from tests.support.kube_api import serve_kube_api
+from tests.support.kube_api import TOKEN, serve_kube_api
 from tests.support.virtual_time import virtual_time
 
 from moorage.bridges.kube.api_error import ApiError
-from moorage.bridges.kube.client import MERGE_PATCH, ClusterAccess, KubeClient, RequestLimiter
+from moorage.bridges.kube.client import MERGE_PATCH, ClusterAccess, KubeClient
 from moorage.runtime.process.failures import RuntimeFailure
 
 
@@ -30,6 +31,37 @@ async def test_a_kubeconfig_says_where_and_as_whom(tmp_path: Path) -> None:
             assert api.requests[-1].headers["User-Agent"] == "moorage-bridge"
         finally:
             await client.close()
+
+
+@virtual_time
+@pytest.mark.parametrize("of_kubeconfig", [True, False])
+async def test_requests_go_by_the_proxy_of_the_kubeconfig_or_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, *, of_kubeconfig: bool
+) -> None:
+    async with serve_kube_api() as api:
+        api.store.create("Node", node("n1"))
+        bearer = {"BearerToken": f"Bearer {TOKEN}"}
+        configuration = Configuration(host="http://cluster.invalid", api_key=bearer)
+        if of_kubeconfig:
+            configuration.proxy = api.server
+        else:
+            monkeypatch.setenv("http_proxy", api.server)
+        client = KubeClient(ApiClient(configuration), ClusterAccess())
+        assert (await client.get("/api/v1/nodes/n1"))["metadata"]["name"] == "n1"
+        assert [one.headers["Host"] for one in api.seen("GET", "/n1")] == ["cluster.invalid"]
+        await client.close()
+
+
+@virtual_time
+async def test_a_connection_stays_open_between_acts(tmp_path: Path) -> None:
+    async with serve_kube_api() as api:
+        api.store.create("Node", node("n1"))
+        client = await KubeClient.connect(ClusterAccess(api.kubeconfig(tmp_path)))
+        for _ in range(3):
+            await client.get("/api/v1/nodes/n1")
+            await asyncio.sleep(70)
+        assert len({one.peer for one in api.seen("GET", "/n1")}) == 1
+        await client.close()
 
 
 @virtual_time
@@ -148,37 +180,6 @@ async def test_a_page_to_log_in_is_no_answer_of_the_server() -> None:
         with pytest.raises(OSError, match="a watch of /api/v1/nodes: the answer is no JSON object"):
             await anext(client.watch("/api/v1/nodes", {"watch": "true"}))
         await client.close()
-
-
-@virtual_time
-async def test_no_more_than_so_many_requests_a_second() -> None:
-    limiter = RequestLimiter(qps=10, burst=20)
-    times: list[float] = []
-
-    async def take() -> None:
-        await limiter.take()
-        times.append(now())
-
-    await asyncio.gather(*(take() for _ in range(50)))
-    assert times[:20] == [0.0] * 20
-    assert times[20:] == pytest.approx([n / 10 for n in range(1, 31)], abs=0.01)
-    await asyncio.sleep(100)
-    times.clear()
-    await asyncio.gather(*(take() for _ in range(21)))
-    assert times[-1] - times[0] == pytest.approx(0.1, abs=0.01), "a pause saves up no more than the burst"
-
-
-@virtual_time
-async def test_those_who_wait_keep_their_order() -> None:
-    limiter = RequestLimiter(qps=5, burst=1)
-    order: list[int] = []
-
-    async def take(number: int) -> None:
-        await limiter.take()
-        order.append(number)
-
-    await asyncio.gather(*(take(number) for number in range(20)))
-    assert order == list(range(20))
 
 
 @pytest.mark.parametrize(

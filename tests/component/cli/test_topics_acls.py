@@ -10,8 +10,12 @@ import pytest
 import yaml
 from tests.component.cli.fake_gateway import Run, said
 
+from moorage.cli.api import endpoints
 from moorage.cli.commands.up import secured
+from moorage.cli.errors import CliError
+from moorage.cli.local import services
 from moorage.cli.local.stack import Stack
+from moorage.runtime.chains import CHAINS
 from moorage.runtime.identities import kafka_identities
 from moorage.runtime.settings.process_settings import Settings
 
@@ -90,12 +94,18 @@ def test_what_is_wrong_is_told(run: Run, words: tuple[str, ...], told: str) -> N
     assert told in err
 
 
-def test_each_service_of_up_is_a_user_of_its_own(tmp_path: Path) -> None:
+def test_each_process_of_up_is_a_user_of_its_own(tmp_path: Path) -> None:
     kafka = secured(tmp_path)
     users_of_broker = kafka.broker_users()
     specs = Stack(Settings(), tmp_path, print, together=True, secure_kafka=kafka)._specs(Settings(), 1)
     users = {spec.name: spec.environment["MOORAGE_KAFKA_USERNAME"] for spec in specs}
     assert users == {spec.name: f"moorage-{spec.name}" for spec in specs}
+    assert sorted(users) == ["gateway", "governor", "placement", "query", "targets", "webhooks"]
+    arguments = next(spec.arguments for spec in specs if spec.name == "targets")
+    assert arguments[-4:] == ("condition-ingest", "taint-manager", "eviction", "timer")
+    apart = Stack(Settings(), tmp_path, print, secure_kafka=kafka)._specs(Settings(), 1)
+    named = {spec.name: spec.environment["MOORAGE_KAFKA_USERNAME"] for spec in apart}
+    assert named == {name: f"moorage-{name}" for name in (*services.names(), "webhooks", "query", "gateway")}
     passwords = {Path(spec.environment["MOORAGE_KAFKA_PASSWORD_FILE"]).read_text().strip() for spec in specs}
     assert len(passwords) == len(specs), "each has a password of its own"
     assert not [name for spec in specs for name, value in spec.environment.items() if value in passwords]
@@ -115,3 +125,21 @@ def test_it_is_only_for_the_embedded_kafka(run: Run, monkeypatch: pytest.MonkeyP
     code, _, err = said(run("up", "--secure-kafka"))
     assert code == 2
     assert "--secure-kafka: only for the embedded Kafka" in err
+
+
+def test_a_process_is_the_user_of_its_chain_or_of_its_first_service(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[str] = []
+
+    def noted(_: object, *, kafka_role: str) -> Settings:
+        chosen.append(kafka_role)
+        raise CliError("no Kafka is needed")
+
+    monkeypatch.setattr(endpoints, "kafka_settings", noted)
+    for chain, members in CHAINS.items():
+        assert run("run", *members).exit_code == 1
+        assert run("run", *reversed(members)).exit_code == 1
+        assert run("run", *members[1:]).exit_code == 1
+        assert chosen == [chain, chain, members[1]]
+        *others, last = members
+        shown = " ".join(said(run("run", "--help"))[1].split()).replace("- ", "-")
+        assert f"{', '.join(others)} and {last} together run as a chain" in shown

@@ -81,7 +81,7 @@ class MemoryLog:
 
         self.open.set()
 
-    async def commit(self, writes: Sequence[Write]) -> int:
+    async def commit(self, writes: Sequence[Write], *, is_shown: bool = True) -> int:  # noqa: ARG002 - shows everything at once
         await self.open.wait()
         if self.obstacle:
             raise unavailable(self.obstacle)

@@ -107,6 +107,15 @@ async def test_health_of_a_gateway_that_cannot_write() -> None:
     assert (await gateway.http.get("/livez")).status_code == 200
 
 
+async def test_the_readiness_page_notes_a_clock_that_is_off() -> None:
+    gateway = Fixture()
+    gateway.gateway.clock_state = lambda: "the clock of this process is 600.0 s ahead of the brokers'"
+    answer = await gateway.http.get("/readyz?verbose")
+    assert answer.status_code == 200
+    assert "[+]log ok\n[!]the clock of this process is 600.0 s ahead of the brokers'\n" in answer.text
+    assert "[!]" not in (await gateway.http.get("/healthz?verbose")).text
+
+
 @table(
     ("method", "path", "code", "reason"),
     [

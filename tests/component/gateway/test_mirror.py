@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.component.gateway.double import NOW, Fixture, Json, deployment, later
 from tests.component.gateway.test_access import allow, call, gateway_of
 from tests.support.tables import table
 
+from moorage.apiserver.storage.durable_log import Write
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import AUDIT, RESOURCES
@@ -118,9 +120,9 @@ async def test_a_batch_is_one_transaction_and_each_object_sees_those_before_it()
     gateway, commits = Fixture(), list[int]()
     commit = gateway.log.commit
 
-    async def counted(writes: Any) -> int:
+    async def counted(writes: Sequence[Write], *, is_shown: bool = True) -> int:
         commits.append(len(writes))
-        return await commit(writes)
+        return await commit(writes, is_shown=is_shown)
 
     gateway.log.commit = counted  # type: ignore[method-assign]  # counts the transactions
     found = await mirrored(

@@ -108,6 +108,10 @@ class Following:
             for topic, record in sorted(fresh, key=lambda one: one[1].seq):
                 fold(topic, record)
 
+    def read(self) -> QueryTables:
+        """The tables with all records in them."""
+        return self.tables.as_of(self.flow.now)
+
     def _fresh(self, topic: Topic, reader: str) -> list[Record]:
         place = f"{reader} {topic.short}"
         records = self.flow.topics.topic(topic.short, self._seen.get(place, 0))

@@ -17,7 +17,8 @@ from tests.support.worlds.world import TEMPLATE, lifted
 from moorage.insight.explain.explanation import NotFoundError
 from moorage.insight.explain.question import Question, QuestionError
 from moorage.insight.query import query_tables
-from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES
+from moorage.runtime.wire import codec
+from moorage_schemas.topics import CONDITIONS, PLACEMENTS, RESOURCES, Topic
 
 
 async def agree(following: Following, *questions: Question) -> None:
@@ -248,11 +249,11 @@ def test_a_record_that_is_no_event_leaves_its_key_without_one() -> None:
     world.run()
     following = Following(world.flow, settings)
     following.follow()
-    assert following.tables.last(PLACEMENTS, "Pod/default/p") is not None
+    assert following.read().last(PLACEMENTS, "Pod/default/p") is not None
     (decision,) = world.flow.records(PLACEMENTS)
     world.flow.produce_raw(PLACEMENTS, decision.partition, key=decision.key, value=b"{}", headers=())
     following.follow()
-    assert following.tables.last(PLACEMENTS, "Pod/default/p") is None
+    assert following.read().last(PLACEMENTS, "Pod/default/p") is None
     assert following.tables.find(decision.meta.id) is None
 
 
@@ -272,7 +273,7 @@ def test_deletions_are_kept_as_causes_and_no_more_than_so_many(monkeypatch: pyte
     resources = {
         number: record
         for number in range(5)
-        if (record := following.tables.last(RESOURCES, f"Pod/default/p{number}")) is not None
+        if (record := following.read().last(RESOURCES, f"Pod/default/p{number}")) is not None
     }
     assert 0 not in resources
     assert resources[4].event is not None, "what was made again is no deletion any more"
@@ -281,3 +282,58 @@ def test_deletions_are_kept_as_causes_and_no_more_than_so_many(monkeypatch: pyte
 
 def _all(following: Following, short: str) -> list[Any]:
     return list(following.tables._last[short].values())
+
+
+class Decoded:
+    """The values that are decoded."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.keys: list[str] = []
+        attributes = codec.attributes
+
+        def noting(topic: Topic, record: Any) -> Any:
+            self.keys.append((record.key or b"").decode())
+            return attributes(topic, record)
+
+        monkeypatch.setattr(codec, "attributes", noting)
+
+
+async def test_no_record_is_decoded_before_a_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = lifted(partitions=3)
+    world = NodeWorld("n1", settings=settings)
+    following = Following(world.flow, settings)
+    decoded = Decoded(monkeypatch)
+    for number in range(3):
+        world.declare("Pod", "p", {**pod_spec(), "schedulerName": f"s{number}"})
+        world.run()
+        following.follow()
+    assert decoded.keys == []
+    assert following.tables.sizes()[RESOURCES.short] == 2
+    (declared,) = {record.meta.correlation for record in world.flow.records(RESOURCES) if "Node" in record.name}
+    assert following.tables.has_chain(declared)
+    await following.explained(Question("Pod", "default", "p"))
+    assert decoded.keys.count("Pod/default/p") == 2, "the last record of the pod, and its placement"
+    assert following.tables.sizes()[RESOURCES.short] == 2
+    assert following.tables.has_chain(declared)
+
+
+async def test_so_many_records_are_kept_unread_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = lifted(partitions=3)
+    world = NodeWorld("n1", settings=settings)
+    following = Following(world.flow, settings)
+    decoded = Decoded(monkeypatch)
+    for number in range(20):
+        world.declare("Pod", f"p{number}", pod_spec())
+    world.run()
+    monkeypatch.setattr(query_tables, "_MOST_UNREAD", 4)
+    following.follow()
+    assert sum(1 for _ in world.flow.records(RESOURCES)) > 20
+    assert len(following.tables._unread) == 4
+    assert "Pod/default/p0" in decoded.keys
+    monkeypatch.setattr(query_tables, "_MOST_UNREAD_BYTES", 0)
+    world.declare("Pod", "large", pod_spec())
+    world.run()
+    following.follow()
+    assert not any(unread.size for unread in following.tables._unread.values())
+    await agree(following, *(Question("Pod", "default", name) for name in world.pods()))
+    assert consistent(following)

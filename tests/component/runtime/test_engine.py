@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Request, Written
+from moorage.runtime.process.failures import StartAfresh
 from moorage.runtime.process.metrics import REPAIRS
 from moorage.runtime.service import Emit, Freshness, Input, Needs, Service, Upstream, source_name
 from moorage.runtime.wire.codec import SOURCES_HEADER, sources_value
@@ -188,7 +189,7 @@ def test_before_anything_is_decided_the_view_is_as_new_as_what_was_decided_befor
 
 
 def test_what_was_offered_and_is_not_decided_on_tells_of_upstream_only_as_far_as_it_will_be() -> None:
-    upstream = Upstream("gateway", (TAINTS,), RESOURCES, lambda _topic, key: key)
+    upstream = Upstream("gateway", (TAINTS,), RESOURCES, lambda _topic, key, _value: key, via=RESOURCES)
     engine = begun()
     engine.offer(RESOURCES, [written_by(upstream, offset, taints=10 + offset) for offset in range(3)])
     assert [engine.progress_of(upstream, below) for below in range(4)] == [
@@ -202,3 +203,22 @@ def test_what_was_offered_and_is_not_decided_on_tells_of_upstream_only_as_far_as
 def written_by(upstream: Upstream, offset: int, **positions: int) -> SimpleNamespace:
     headers = [("ce_source", source_name(upstream.service).encode()), (SOURCES_HEADER, sources_value(positions))]
     return SimpleNamespace(offset=offset, headers=headers)
+
+
+def test_after_a_step_back_of_the_clock_every_wait_begins_again() -> None:
+    """A service's waits are instants in memory, which would last until the clock has caught up."""
+    engine = begun()
+    drive(engine.decide(NOW + timedelta(hours=1)), NOW + timedelta(hours=1))
+    with pytest.raises(StartAfresh, match=r"the clock was set back by 3600\.0 s"):
+        drive(engine.decide(NOW), NOW)
+    drive(engine.restore({RESOURCES: None}, None), NOW)
+    drive(engine.decide(NOW), NOW)
+    assert engine.state == ["partition 0", "needs 00", "wake 00"]
+    assert engine.next_due() == NOW + timedelta(seconds=30), "the reconciler's round, too"
+
+
+def test_a_small_step_back_of_the_clock_restores_nothing() -> None:
+    engine = begun()
+    drive(engine.decide(NOW + timedelta(seconds=10)), NOW + timedelta(seconds=10))
+    drive(engine.decide(NOW + timedelta(seconds=6)), NOW + timedelta(seconds=6))
+    assert engine.state[:3] == ["partition 0", "needs 10", "wake 10"]

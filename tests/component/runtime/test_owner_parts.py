@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
+from tests.support.virtual_time import virtual_time
 
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes
 from moorage.runtime.kafka.partition import commit_watch
 from moorage.runtime.kafka.partition.commit_watch import CommitWatch
+from moorage.runtime.kafka.partition.partition_task import _Alarm
 from moorage.runtime.kafka.partition.source_feed import SourceFeed
 from moorage.runtime.process.failures import StartAfresh
 from moorage_schemas.topics import BINDINGS, TAINTS, Topic
 
 BATCH = 10
+START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Consumer:
@@ -39,9 +43,8 @@ class Consumer:
 
 def feed_of(wanted: tuple[Topic, ...]) -> tuple[SourceFeed, Consumer, Any]:
     consumer = Consumer()
-    engine = SimpleNamespace(waiting=0, wanted=wanted, positions={TAINTS: 3, BINDINGS: 4})
+    engine = SimpleNamespace(waiting=0, wanted=wanted, sources=(TAINTS, BINDINGS), positions={TAINTS: 3, BINDINGS: 4})
     context = SimpleNamespace(
-        service=SimpleNamespace(sources=(TAINTS, BINDINGS)),
         settings=SimpleNamespace(batch_max_records=BATCH),
         consumer=consumer,
         tp=lambda topic, partition: TopicPartition(topic.short, partition),
@@ -88,7 +91,7 @@ def watch_of(wake: asyncio.Event, kept_ms: int = 10**9) -> CommitWatch:
         times=BrokerTimes(ids_kept_ms=kept_ms),
         transactional_id=lambda partition: f"test.{partition}",
     )
-    return CommitWatch(cast("Any", context), 0, wake.set)
+    return CommitWatch([cast("Any", context)], 0, wake.set)
 
 
 @pytest.fixture
@@ -152,3 +155,29 @@ async def test_a_producer_that_was_quiet_for_long_has_to_write() -> None:
     seen.append(watch.is_quiet)
     watch.close()
     assert seen == [False, True, False]
+
+
+class SetClock:
+    """A clock that the test sets. Like a machine's, it notices only after seconds that it was set."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=asyncio.get_running_loop().time() + self.ahead)
+
+    async def sleep_until(self, when: datetime) -> None:
+        while (left := (when - self.now()).total_seconds()) > 0:  # noqa: ASYNC110 - as the machine's clock does
+            await asyncio.sleep(min(left, 10))
+
+
+@virtual_time
+async def test_an_alarm_rings_although_the_clock_was_set_back() -> None:
+    clock, rings, loop = SetClock(), asyncio.Queue[float](), asyncio.get_running_loop()
+    alarm = _Alarm(clock, lambda: rings.put_nowait(loop.time()))
+    alarm.set(clock.now() + timedelta(seconds=30))
+    assert await rings.get() == 30
+    alarm.set(clock.now() + timedelta(seconds=30))
+    await asyncio.sleep(5)
+    clock.ahead = -3600
+    assert await rings.get() == 61, "a second late; then the engine decides for how long it waits"

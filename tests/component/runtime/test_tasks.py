@@ -97,7 +97,7 @@ async def test_a_worker_goes_on_minding_its_standbys_and_its_age_after_any_error
     )
     standbys = SimpleNamespace(mind=failing(1, minded))
     worker = Worker(Counter(), Settings(), partitions=1)
-    consuming = worker._consume(cast("WorkerContext[Any]", context), cast("Standbys[Any]", standbys))
+    consuming = worker._consume((cast("WorkerContext[Any]", context),), [cast("Standbys", standbys)])
     with capture_logs() as logged:
         session = asyncio.create_task(consuming)
         await asyncio.gather(minded.wait(), aged.wait())
@@ -106,7 +106,7 @@ async def test_a_worker_goes_on_minding_its_standbys_and_its_age_after_any_error
     assert sorted(told(logged)) == ["counter-age", "counter-age", "counter-standbys"]
 
 
-def standby(committed: Any) -> StandbyTask[CounterState]:
+def standby(committed: Any) -> StandbyTask:
     async def at_once() -> None:
         return
 

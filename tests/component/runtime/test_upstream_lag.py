@@ -10,13 +10,14 @@ from typing import Any, cast
 from aiokafka import TopicPartition
 
 from moorage.runtime.kafka.partition.context import WorkerContext
+from moorage.runtime.kafka.partition.upstream_follower import Place, UpstreamFollower
 from moorage.runtime.kafka.partition.upstream_lag import UpstreamWatch
-from moorage.runtime.kafka.tables.table_reader import Tail
-from moorage.runtime.service import Upstream
+from moorage.runtime.kafka.tables.table_reader import TableReader, Tail
+from moorage.runtime.service import EVERYTHING, Upstream
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import CONDITIONS, RESOURCES, TAINTS, Topic
 
-UPSTREAM = Upstream("taint-manager", (RESOURCES, CONDITIONS), TAINTS, lambda _topic, key: key)
+UPSTREAM = Upstream("taint-manager", (RESOURCES, CONDITIONS), TAINTS, lambda _topic, key, _value: key, via=TAINTS)
 
 
 class Broker:
@@ -29,6 +30,11 @@ class Broker:
         self.asked = 0
         self.added: list[tuple[str, int]] = []
         self._sinks: dict[TopicPartition, tuple[Tail, Callable[[Sequence[Any]], None]]] = {}
+
+    @property
+    def read(self) -> list[str]:
+        """The topics that are read."""
+        return [self.short(tp) for tp in self._sinks]
 
     @staticmethod
     def short(tp: TopicPartition) -> str:
@@ -54,15 +60,17 @@ class Broker:
         self._sinks[tp] = (tail, sink)
         return tail
 
-    def remove(self, tps: Iterable[TopicPartition]) -> None:
-        for tp in tps:
-            self._sinks.pop(tp, None)
+    def remove(self, tails: Iterable[Tail]) -> None:
+        for tail in tails:
+            self._sinks.pop(tail.tp, None)
 
     async def reached_all(self, offsets: Mapping[Tail, int]) -> None:
         for tail, offset in offsets.items():
-            assert tail.tp in self._sinks
+            assert self._sinks[tail.tp][0] is tail, "a reader has one tail of each partition"
             keys = self.keys[self.short(tail.tp)]
-            tail.sink([SimpleNamespace(offset=o, key=keys[o].encode()) for o in range(tail.position, offset)])
+            tail.sink(
+                [SimpleNamespace(offset=o, key=keys[o].encode(), value=b"") for o in range(tail.position, offset)]
+            )
             tail.position = max(tail.position, offset)
 
 
@@ -76,8 +84,9 @@ class Owner:
         settings = Settings()
         context = SimpleNamespace(
             settings=settings,
+            partitions=24,
             offsets=self.broker,
-            reader=self.broker,
+            upstream=UpstreamFollower(cast("TableReader", self.broker), self.broker.begin),
             tp=lambda topic, partition: TopicPartition(topic.name(settings.topic_prefix), partition),
         )
         self.watch = UpstreamWatch(cast("WorkerContext[Any]", context), 0, self._progress)
@@ -87,13 +96,43 @@ class Owner:
         self.below.append(below)
         return self.progress
 
-    async def lagging(self) -> frozenset[str] | None:
+    async def lagging(self) -> set[str]:
+        await self.watch.ask((UPSTREAM,))
         ends = await self.watch.ends((UPSTREAM,), (TAINTS,))
-        return await self.watch.lagging((UPSTREAM,), ends)
+        found = await self.watch.lagging((UPSTREAM,), ends)
+        assert set(found.values()) <= {"taint-manager"}
+        return set(found)
 
 
 def put(owner: Owner, topic: Topic, *keys: str) -> None:
     owner.broker.keys[topic.short] += keys
+
+
+def test_two_services_that_read_one_partition_are_both_followed() -> None:
+    other = Upstream("placement", (RESOURCES,), TAINTS, lambda _topic, key, _value: key.upper(), via=TAINTS)
+
+    async def story() -> None:
+        broker = Broker()
+        follower = UpstreamFollower(cast("TableReader", broker), broker.begin)
+        tp = TopicPartition(RESOURCES.name("moorage"), 0)
+
+        async def keys(one: Upstream, floor: int, task: int = 0) -> list[str]:
+            place = {Place(one.service, RESOURCES, 0): (tp, floor, len(broker.keys["resources"]))}
+            return sorted(await follower.keys(one, place, task=task))
+
+        broker.keys["resources"] = ["a", "b", "c"]
+        assert await keys(UPSTREAM, 1) == ["b", "c"]
+        assert await keys(other, 0, task=1) == ["A", "B", "C"]
+        broker.keys["resources"].append("d")
+        assert await keys(UPSTREAM, 1) == ["b", "c", "d"]
+        assert await keys(other, 2, task=1) == ["C", "D"]
+        follower.forget(1)
+        broker.keys["resources"].append("e")
+        assert await keys(UPSTREAM, 3) == ["d", "e"]
+        follower.forget(0)
+        assert broker.read == []
+
+    asyncio.run(story())
 
 
 def test_keys_behind_are_read_once_and_forgotten_when_they_are_worked_through() -> None:
@@ -101,12 +140,12 @@ def test_keys_behind_are_read_once_and_forgotten_when_they_are_worked_through() 
         owner = Owner()
         put(owner, RESOURCES, "a", "b", "c")
         owner.broker.done = {"resources": 1, "conditions": 0}
-        assert await owner.lagging() == frozenset({"b", "c"})
+        assert await owner.lagging() == {"b", "c"}
         put(owner, RESOURCES, "d")
         owner.progress = {"resources": 3}
-        assert await owner.lagging() == frozenset({"d"})
+        assert await owner.lagging() == {"d"}
         owner.progress = {"resources": 4}
-        assert await owner.lagging() == frozenset()
+        assert await owner.lagging() == set()
         assert owner.broker.added == [("resources", 1)]  # none of these requests has opened it again
         assert owner.broker.asked == 1
         owner.watch.close()
@@ -121,13 +160,14 @@ def test_what_upstream_says_after_the_ends_were_asked_for_counts_from_the_next_e
         owner = Owner()
         put(owner, RESOURCES, "a")
         owner.broker.done = {"resources": 0}
+        await owner.watch.ask((UPSTREAM,))
         ends = await owner.watch.ends((UPSTREAM,), (TAINTS,))
         owner.broker.done = {"resources": 1}
         put(owner, TAINTS, "a")  # beyond those ends
-        assert await owner.watch.lagging((UPSTREAM,), ends) == frozenset({"a"})
+        assert await owner.watch.lagging((UPSTREAM,), ends) == {"a": "taint-manager"}
         assert await owner.watch.claim((UPSTREAM,))
-        assert await owner.watch.lagging((UPSTREAM,), ends) == frozenset({"a"})
-        assert await owner.lagging() == frozenset()
+        assert await owner.watch.lagging((UPSTREAM,), ends) == {"a": "taint-manager"}
+        assert await owner.lagging() == set()
         assert not await owner.watch.claim((UPSTREAM,))
         owner.watch.close()
 
@@ -157,7 +197,7 @@ async def asked_while_open() -> Owner:
     put(owner, TAINTS, "a")
     owner.broker.open = {"taints": 1}
     owner.broker.done = {"resources": 1}
-    assert await owner.lagging() == frozenset({"a"})
+    assert await owner.lagging() == {"a"}
     return owner
 
 
@@ -167,7 +207,7 @@ def test_what_upstream_says_does_not_count_while_its_transaction_is_open() -> No
     async def story() -> None:
         owner = await asked_while_open()
         owner.broker.open = {}
-        assert await owner.lagging() == frozenset()
+        assert await owner.lagging() == set()
         owner.watch.close()
 
     asyncio.run(story())
@@ -180,10 +220,10 @@ def test_what_upstream_said_while_its_transaction_was_open_does_not_count_when_t
         owner = await asked_while_open()
         owner.broker.open = {}
         owner.broker.done = {"resources": 0}
-        assert await owner.lagging() == frozenset({"a"})
+        assert await owner.lagging() == {"a"}
         owner.broker.done = {"resources": 1}
         assert await owner.watch.claim((UPSTREAM,))
-        assert await owner.lagging() == frozenset()
+        assert await owner.lagging() == set()
         owner.watch.close()
 
     asyncio.run(story())
@@ -193,10 +233,10 @@ def test_too_far_behind_is_everything() -> None:
     async def story() -> None:
         owner = Owner()
         put(owner, CONDITIONS, *["a"] * 20_001)
-        assert await owner.lagging() is None
+        assert await owner.lagging() == {EVERYTHING}
         assert owner.broker.added == []
         owner.progress = {"conditions": 20_000}
-        assert await owner.lagging() == frozenset({"a"})
+        assert await owner.lagging() == {"a"}
         owner.watch.close()
 
     asyncio.run(story())

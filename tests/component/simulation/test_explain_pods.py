@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from tests.component.simulation.explained import chain, copy, of, said, topics
 from tests.support.worlds.nodes import NodeWorld, pod_spec
-from tests.support.worlds.world import TEMPLATE, lifted
+from tests.support.worlds.world import TEMPLATE, lifted, node, pod
 
 from moorage.insight.explain.answer import summary_of
-from moorage.insight.explain.explanation import Explanation, NotFoundError, Wanted
+from moorage.insight.explain.explanation import Explanation, NotFoundError, Until, Wanted, eviction_ends
 from moorage.insight.explain.grounds import SnapshotGrounds
 from moorage.insight.explain.pod_reasons import explain_pod
+from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import PLACEMENTS, RESOURCES
 
@@ -288,3 +289,32 @@ def test_a_source_that_fell_silent_is_traced_through_its_timer() -> None:
     assert way[:5] == ["condition-reports", "timers", "timer-fired", "condition-reports", "conditions"]
     assert way[-2:] == ["taints", "evictions"]
     assert "HeartbeatStopped" in said(explained(world, "p"))
+
+
+@pytest.mark.parametrize(
+    ("held_by", "message", "told"),
+    [
+        ((), "untolerated taint k; waits for a grant", "untolerated taint k; waits for a grant"),
+        ((), "", "waits for a grant"),
+        (("EvictionBudget/b",), "held by EvictionBudget/b: full", "held by EvictionBudget/b: full"),
+        (("UpstreamLag",), "placement lags", "held by UpstreamLag: placement lags"),
+        (("UpstreamLag",), "", "held by UpstreamLag"),
+    ],
+)
+def test_a_held_eviction_is_explained_by_the_reason_of_its_record(
+    held_by: tuple[str, ...], message: str, told: str
+) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    event = EvictionDecided(
+        workload=pod("p"),
+        owner=pod("p"),
+        target=node("n1"),
+        generation=1,
+        revision=1,
+        state=EvictionState.HELD,
+        held_by=held_by,
+        message=message,
+        deadline=now,
+        decided_time=now,
+    )
+    assert eviction_ends(event) == Until(f"was due to leave node n1, {told}", now, held_by)

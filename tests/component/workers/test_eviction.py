@@ -72,14 +72,17 @@ class Bench:
     def unbind(self) -> list[str]:
         return self.feed(BINDINGS, WEB, None)
 
-    def fire(self, generation: int, deadline: float, *, owner: str = "eviction") -> list[str]:
+    def fire(
+        self, generation: int, deadline: float, *, owner: str = "eviction", fired: float | None = None
+    ) -> list[str]:
+        """Let the timer fire, at a time of its own clock if that is another one."""
         event = TimerFired(
             id=TIMER_ID,
             target=node("n1"),
             owner=owner,
             generation=generation,
             deadline=at(deadline),
-            fired_time=at(self.time),
+            fired_time=at(self.time if fired is None else fired),
             subject="Pod/default/web",
         )
         return self.feed(TIMER_FIRED, TIMER_ID, event)
@@ -364,7 +367,7 @@ def test_many_bindings_share_one_verdict_and_come_in_order(monkeypatch: pytest.M
         calls.append(tolerations)
         return verdict(taints, tolerations, **options)
 
-    monkeypatch.setattr(import_module("moorage.workers.eviction.target_view"), "verdict", counted)
+    monkeypatch.setattr(import_module("moorage.workers.eviction.bound_targets"), "verdict", counted)
     bench.taints(K1)
     assert len(calls) == 2
     names = [emit.event.workload.name for emit in bench.emits if isinstance(emit.event, EvictionDecided)]
@@ -415,3 +418,55 @@ def test_whoever_takes_a_partition_over_evicts_what_has_just_come_due() -> None:
 def reconciled(bench: Bench, time: float) -> list[str]:
     """The records of a round of the reconciler, and of the wake that follows at once."""
     return told(SERVICE.reconcile(bench.state, at(time)) + wake(SERVICE, bench.state, at(time)))
+
+
+def early() -> Bench:
+    """A timer whose clock is ten minutes ahead has fired: the eviction is due at 600 s, and it is 1 s."""
+    bench = Bench()
+    bench.bind(tolerate("k1", 600))
+    assert bench.taints(K1) == ["Scheduled#1 until 600 TolerationEnds", "timer#1 600"]
+    bench.time = 1
+    assert bench.fire(1, 600, fired=601) == []
+    assert SERVICE.next_wake(bench.state) == at(600), "the timer does not fire again"
+    return bench
+
+
+def test_an_early_timer_requests_nothing_before_the_deadline_by_this_clock() -> None:
+    bench = early()
+    assert told(wake(SERVICE, bench.state, at(599.9))) == []
+    bench.emits = wake(SERVICE, bench.state, at(600.1))
+    assert told(bench.emits) == ["Requested#2 TolerationExpired", "timers tombstone"]
+    assert bench.decided.decided_time == bench.decided.requested_time == at(600), "the time of the deadline"
+    assert not bench.state.early
+
+
+def test_an_early_timer_of_a_deadline_that_moves_counts_no_more() -> None:
+    lifted, moved, ended = early(), early(), early()
+    assert lifted.taints() == ["Cancelled#2 TaintRemoved", "timer#2 off"]
+    assert moved.bind(tolerate("k1", 900), revision=2) == ["Scheduled#2 until 900 TolerationEnds", "timer#2 900"]
+    assert ended.unbind() == ["timers tombstone", "Cancelled#2 BindingEnded"]
+    for bench in (lifted, moved, ended):
+        assert told(wake(SERVICE, bench.state, at(700))) == []
+
+
+def test_what_cannot_wait_does_not_wait_for_the_deadline_of_an_early_timer() -> None:
+    bench = early()
+    assert bench.taints(K1, K2) == ["Requested#2 UntoleratedTaint", "timers tombstone"]
+    assert told(wake(SERVICE, bench.state, at(700))) == []
+
+
+def test_taints_of_a_clock_that_is_ahead_make_nothing_due() -> None:
+    """Their record's time is after the deadline, which has not come. The timer is set, and decides."""
+    bench = Bench()
+    bench.bind(tolerate("k1", 600))
+    bench.count += 1
+    event = TargetTainted(
+        target=node("n1"),
+        target_uid="u1",
+        generation=1,
+        taints=(TaintRecord(key="k1", effect="NoExecute", time_added=T0, origins=(TaintOrigin.EXPLICIT,)),),
+    )
+    ahead = record(TAINTS, "Node/n1", event, id="e9", time=at(601))
+    assert told(decide(SERVICE, bench.state, [ahead], at(1))) == ["Scheduled#1 until 600 TolerationEnds", "timer#1 600"]
+    bench.time = 600
+    assert bench.fire(1, 600) == ["Requested#2 TolerationExpired", "timers tombstone"]

@@ -88,7 +88,7 @@ def test_a_pause_that_the_governor_has_not_read_is_heeded(service: str, seconds:
 
 @pytest.mark.parametrize("seconds", [-20, -2, 2, 20])
 def test_the_governor_s_clock_moves_no_deadline(seconds: float) -> None:
-    """If eviction's or the timer's clock is ahead, a deadline is early by at most that time. No other clock matters."""
+    """A deadline is judged by eviction's clock. No other clock matters."""
     world = GuardedWorld("n1", settings=lifted(partitions=3))
     world.flow.skew = {"governor": timedelta(seconds=seconds)}
     tolerations = [{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]
@@ -106,3 +106,21 @@ def test_the_governor_s_clock_moves_no_deadline(seconds: float) -> None:
     assert set(map(tuple, steps(world).values())) >= {
         (EvictionState.SCHEDULED, EvictionState.HELD, EvictionState.REQUESTED, EvictionState.COMPLETED)
     }
+
+
+@table("seconds", [2, 600])
+def test_a_timer_whose_clock_is_ahead_evicts_nothing_early(seconds: float) -> None:
+    """Its timers fire early. Eviction decides at the deadline by its own clock, though they do not fire again."""
+    for service in ("timer", "governor", "taint-manager", "condition-ingest"):
+        world = GuardedWorld("n1", settings=lifted(partitions=3))
+        world.flow.skew = {service: timedelta(seconds=seconds)}
+        tolerations = [{"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]
+        world.deployment("web", 2, tolerations=tolerations)
+        world.run()
+        world.taint("n1", "bad")
+        world.node("s1")
+        world.flow.advance(29)
+        assert world.requested() == [], service
+        world.flow.advance(2)
+        assert len(world.requested()) == 2, service
+        world.assert_whole()

@@ -111,14 +111,14 @@ def test_what_was_read_anew_is_noted() -> None:
     found, book = made()
     needs = Refresh(Needs(tables=(TIMERS,)))
     book.decides(NOW)
-    book.resumed(needs, Freshness(NOW + timedelta(seconds=1), {TIMERS: 7}, frozenset({"b", "a"})))
+    book.resumed(needs, Freshness(NOW + timedelta(seconds=1), {TIMERS: 7}, {"b": "placement", "a": "taint-manager"}))
     book.resumed(needs, None)
-    book.resumed(needs, Freshness(NOW, {TIMERS: 8}, None))
+    book.resumed(needs, Freshness(NOW, {TIMERS: 8}))
     assert entries(found)[-1] == [
         *("d", 0, microseconds(NOW)),
-        *("t", [microseconds(NOW) + 1_000_000, [7], ["a", "b"]]),
+        *("t", [microseconds(NOW) + 1_000_000, [7], {"a": "taint-manager", "b": "placement"}]),
         *("t", []),
-        *("t", [microseconds(NOW), [8], None]),
+        *("t", [microseconds(NOW), [8], {}]),
     ]
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 
 from moorage.decide.disruption.zones import ZoneRules
 
 MICRO = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Said = tuple[datetime, str, int, bool]
 """Time, node, incident, and whether granted (otherwise withdrawn)."""
 
@@ -85,6 +86,13 @@ class ZonesModel:
                 found.append((max(node.since, self.resumed or node.since), node.since, name))
         return sorted(found)
 
+    def tick(self, since: datetime) -> datetime:
+        """The first tick after a time: they are the multiples of the period since the epoch."""
+        if self.rules.period == timedelta(0):
+            return since
+        period, passed = self.rules.period // MICRO, (since - EPOCH) // MICRO
+        return EPOCH + (passed // period + 1) * period * MICRO
+
     def settle(self, now: datetime) -> list[Said]:
         """Decide. Returns the grants and withdrawals."""
         names = {node.zone for node in self.nodes.values()}
@@ -104,9 +112,9 @@ class ZonesModel:
         for name in sorted(names):
             zone = self.zones.setdefault(name, ModelZone(self.rules.rate, Fraction(1), now))
             waits = self.waits(name)
-            zone.swap(self.rate(name), now, waited=bool(waits) and waits[0][0] + self.rules.wait <= now)
+            zone.swap(self.rate(name), now, waited=bool(waits) and self.tick(waits[0][0]) <= now)
             for since, _, target in waits:
-                if since + self.rules.wait > now or not zone.whole(now) or not self.room(name, zone.rate):
+                if self.tick(since) > now or not zone.whole(now) or not self.room(name, zone.rate):
                     break
                 zone.tokens = Fraction(0)
                 self.nodes[target].granted = True
@@ -125,7 +133,7 @@ class ZonesModel:
             waits = self.waits(name)
             if not waits or zone.rate <= 0 or not self.room(name, zone.rate):
                 continue
-            due = waits[0][0] + self.rules.wait
+            due = self.tick(waits[0][0])
             if not zone.whole(now):
                 missing = (1 - zone.tokens) / Fraction(str(zone.rate)) * 1_000_000
                 due = max(due, now + timedelta(microseconds=math.ceil(missing)))

@@ -140,22 +140,23 @@ def test_superseded_entries_do_not_pile_up() -> None:
 
 moves = st.lists(
     st.tuples(
-        st.sampled_from(["set", "set", "cancel", "remove", "fired", "look"]),
-        st.sampled_from("abc"),
+        st.sampled_from(["set", "set", "set", "cancel", "remove", "fired", "look", "look back"]),
+        st.sampled_from("abcdefgh"),
         st.integers(1, 6),
         st.integers(0, 20),
+        st.sampled_from([1, 2, MANY]),
     ),
-    max_size=60,
+    max_size=80,
 )
 
 
 @given(moves)
-def test_against_a_list_that_is_searched(steps: list[tuple[str, str, int, int]]) -> None:
+def test_against_a_list_that_is_searched(steps: list[tuple[str, str, int, int, int]]) -> None:
     table = TimerTable()
     known: dict[str, Timer] = {}
     done: dict[str, int] = {}
     now = 0
-    for verb, name, generation, seconds in steps:
+    for verb, name, generation, seconds, limit in steps:
         if verb in {"set", "cancel"}:
             event = timer(name, generation, seconds if verb == "set" else None)
             table.set(event)
@@ -169,11 +170,28 @@ def test_against_a_list_that_is_searched(steps: list[tuple[str, str, int, int]])
             table.fired(name, generation)
             done[name] = max(generation, done.get(name, 0))
         else:
-            now += seconds
+            now += seconds if verb == "look" else -1
             live = [e for e in known.values() if e.deadline is not None and done.get(e.id, 0) < e.generation]
-            expected = sorted((e.deadline, e.id) for e in live if e.deadline is not None and e.deadline <= at(now))
-            found = table.take_due(at(now), MANY)
+            waiting = sorted((e.deadline, e.id) for e in live if e.deadline is not None)
+            expected = [entry for entry in waiting if entry[0] <= at(now)][:limit]
+            found = table.take_due(at(now), limit)
             assert [(f.deadline, f.id) for f in found] == expected
             done |= {f.id: f.generation for f in found}
-            waiting = [e.deadline for e in live if e.deadline is not None and e.deadline > at(now)]
-            assert table.next_deadline() == min(waiting, default=None)
+            left = waiting[len(expected) :]
+            assert table.next_deadline() == (left[0][0] if left else None)
+
+
+def test_a_storm_is_taken_in_order_while_timers_are_set() -> None:
+    table = TimerTable()
+    for number in range(1000):
+        table.set(timer(f"{number * 7919 % 1000:04}", 1, number // 10))
+    taken: list[tuple[str, int]] = []
+    for call in range(120):
+        if call == 50:
+            table.set(timer("earlier", 1, -5))
+            assert table.next_deadline() == at(-5)
+        taken += [(found.id, found.generation) for found in table.take_due(at(100), 10)]
+    assert len(taken) == 1001
+    assert taken.pop(500) == ("earlier", 1)
+    assert taken == sorted(taken, key=lambda one: (int(one[0]) * 679 % 1000 // 10, one[0]))
+    assert table.next_deadline() is None

@@ -202,3 +202,8 @@ metadata:
   labels: {{- include "moorage.componentLabels" . | nindent 4 }}
 automountServiceAccountToken: false
 {{- end -}}
+
+{{- /* The services of the chain `targets`, in the order in which they decide. */}}
+{{- define "moorage.chain" -}}
+condition-ingest taint-manager eviction timer
+{{- end }}

@@ -53,6 +53,7 @@ DECIDED: Final = "moorage.io/decided-time"
 _SOURCE: Final = "moorage/gateway"
 _AT_ONCE: Final = 200  # records in one transaction, so that people's writes need not wait for many
 _PAUSE: Final = 0.1  # seconds between two transactions: at most 2,000 events a second
+_FEW: Final = 10  # events that are written at once; more wait, so that the objects that they are about come first
 _AGAIN: Final = 5.0  # seconds before a write that has failed is tried again
 _LOOK: Final = 30.0  # seconds between two looks at the clock, which may be set
 _LONGEST_NAME: Final = 253
@@ -118,6 +119,8 @@ class EventRecorder:
                     await self._write()
                 self._wake.clear()
                 await self._until_woken()
+                if len(self._pending) > _FEW:
+                    await asyncio.sleep(_PAUSE)
         finally:
             self._store.logged = self._store.decided = None
 

@@ -101,6 +101,9 @@ class Gateway:
     behind: Callable[[], str] = lambda: ""
     """Why the objects shown may be out of date. Empty if they are not."""
 
+    clock_state: Callable[[], str] = lambda: ""
+    """A sentence about the clock of this process if it is off. Empty if it is right."""
+
     catch_up: Callable[[], Awaitable[None]] = nothing_to_read
     """Returns when the objects shown are those that were in the object log at the call."""
 
@@ -377,7 +380,8 @@ class _Endpoints:
     async def health(self, request: Request) -> Response:
         """`/healthz`, `/livez`, `/readyz`, and the single checks below them."""
         name = request.url.path.split("/")[1]
-        return health.health(request, name, self._checks[name], request.path_params.get("check", ""))
+        note = self._gateway.clock_state() if name == "readyz" else ""
+        return health.health(request, name, self._checks[name], request.path_params.get("check", ""), note=note)
 
     def _tables(self) -> str:
         return "" if self._gateway.store.ready else f"not ready: {self._gateway.progress()}"

@@ -11,11 +11,11 @@ Check = Callable[[], str]
 """Returns why a check has failed. Empty if it has not."""
 
 
-def health(request: Request, name: str, checks: Mapping[str, Check], one: str) -> Response:
+def health(request: Request, name: str, checks: Mapping[str, Check], one: str, *, note: str = "") -> Response:
     """Answer a health check.
 
-    With `?verbose` it has a line for each check; `?exclude=` leaves one out. `one` is the only check that runs, unless
-    it is empty.
+    With `?verbose` it has a line for each check, and the note; `?exclude=` leaves one out. `one` is the only check that
+    runs, unless it is empty.
     """
     if one and one not in checks:
         return no_page()
@@ -30,6 +30,8 @@ def health(request: Request, name: str, checks: Mapping[str, Check], one: str) -
         else:
             lines.append(f"[-]{title} failed: {why}\n" if why else f"[+]{title} ok\n")
         obstacle = obstacle or why
+    if note:
+        lines.append(f"[!]{note}\n")
     if obstacle:
         return _plain("".join((*lines, f"{name} check failed\n")) if "verbose" in query else obstacle, 503)
     return _plain("".join((*lines, f"{name} check passed\n")) if "verbose" in query else "ok")

@@ -62,7 +62,7 @@ class Derivation:
     def fold(self, records: Iterable[Input]) -> None:
         """Take records of other topics in, in the order of their partitions."""
         for record in records:
-            self._note(self._fold(record.topic, record.key, record.event))
+            self.note(self._fold(record.topic, record.key, record.event))
         if self._begun and self._store.applied is not None:
             self._store.applied()
 
@@ -158,7 +158,8 @@ class Derivation:
             del self.clusters[cluster]
         return {object_id._replace(cluster=cluster) for object_id in touched}
 
-    def _note(self, touched: Iterable[ObjectId]) -> None:
+    def note(self, touched: Iterable[ObjectId]) -> None:
+        """Note that objects may look different."""
         if self._begun:
             self._due.update(dict.fromkeys(sorted(touched)))
 

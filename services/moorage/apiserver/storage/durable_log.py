@@ -60,14 +60,18 @@ class Log(Protocol):
     def obstacle(self) -> str:
         """Why nothing can be written now. Empty if writes are possible."""
 
-    async def commit(self, writes: Sequence[Write]) -> int:
+    async def commit(self, writes: Sequence[Write], *, is_shown: bool = True) -> int:
         """Write records of the gateway's own topics, all or none. Returns when they are durable.
 
-        What they change of the objects that are shown is written with them. Without any, this confirms that this
-        gateway still leads.
+        Without any, this confirms that this gateway still leads.
+
+        Args:
+            writes: the records.
+            is_shown: whether what they change of the objects that are shown is written with them. Otherwise it follows
+                when there is time, and changes of an object that come fast become one.
 
         Returns:
-            The version that a store has reached when it shows them.
+            The version that a store has reached when it shows them, if they are to be shown.
 
         Raises:
             StatusError: 503 if nothing was written, 504 if the outcome is unknown, 413 if a record is too large.

@@ -87,6 +87,9 @@ class MirrorBatch:
     cluster_uid: str = ""
     """The uid of the cluster's namespace `kube-system`. Empty if the bridge does not send it."""
 
+    is_shown: bool = True
+    """Whether the objects are shown when the batch is written. Otherwise they are shown later, when there is time."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
@@ -153,7 +156,7 @@ class Mirror:
                 for one in seen
             ]
             if writing.writes:
-                await self._writer.records.write_all(writing.writes, "what was mirrored")
+                await self._writer.records.write_all(writing.writes, "what was mirrored", is_shown=batch.is_shown)
         return results
 
     def _cluster_uids(self, batch: MirrorBatch) -> set[str]:

@@ -87,13 +87,13 @@ class ObjectRecords:
             Write(AUDIT, key, key, audited, _beside(meta, AUDIT, key)),
         ]
 
-    async def write_all(self, writes: Sequence[Write], what: str) -> None:
-        """Write records in one transaction, and wait until the store shows them.
+    async def write_all(self, writes: Sequence[Write], what: str, *, is_shown: bool) -> None:
+        """Write records in one transaction, and wait until the store shows them if they are to be shown with it.
 
         Raises:
             StatusError: 503 if nothing was written, 504 if that is not known or takes too long.
         """
-        await self._read_back(what, await self._log.commit(writes))
+        await self._read_back(what, await self._log.commit(writes, is_shown=is_shown))
 
     async def remove(self, object_id: ObjectId, stored: ResourceDeclared, verb: str, caller: Caller) -> int:
         """Remove an object, and return the version of the log then.

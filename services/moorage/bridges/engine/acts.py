@@ -18,7 +18,7 @@ _log = structlog.get_logger(__name__)
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _DOUBLINGS: Final = 9  # of the pause, after which it is the longest
-_WORKERS: Final = 16
+_AT_ONCE: Final = 16
 
 _FREE: Final = 3
 """So many times in a row the same is written at once: others may have written what they had read before."""
@@ -79,14 +79,16 @@ async def send(
 class ActQueue:
     """A queue of keys, with a function that compares the present with the wanted state of each.
 
+    A key waits here and not in its act, so that each act starts from the latest state.
+
     Args:
         name: for logs and metrics.
-        workers: how many keys are worked on at a time.
+        room: returns how many keys are worked on at a time. It may change, and is at least one.
     """
 
-    def __init__(self, name: str, *, workers: int = _WORKERS) -> None:
+    def __init__(self, name: str, room: Callable[[], int] = lambda: _AT_ONCE) -> None:
         self._name = name
-        self._workers = workers
+        self._room = room
         self._waiting: dict[str, None] = {}
         self._busy: set[str] = set()
         self._failures: dict[str, int] = {}
@@ -117,39 +119,38 @@ class ActQueue:
         """
         try:
             async with asyncio.TaskGroup() as group:
-                for _ in range(self._workers):
-                    group.create_task(self._one_worker(work))
+                while True:
+                    group.create_task(self._work_on(await self._next(), work))
         finally:
             for handle in self._later.values():
                 handle.cancel()
 
-    async def _one_worker(self, work: Callable[[str], Awaitable[None]]) -> None:
-        while True:
-            key = await self._next()
-            try:
-                await work(key)
-                self._failures.pop(key, None)
-            except (ApiError, OSError) as error:
-                failures = self._failures.get(key, 0)
-                self._failures[key] = failures + 1
-                pause = min(_FIRST_PAUSE * 2.0 ** min(failures, _DOUBLINGS), _LONGEST_PAUSE)
-                if isinstance(error, ApiError) and error.retry_after is not None:
-                    pause = max(pause, error.retry_after)
-                _log.log(30 if failures > 1 else 20, "bridge.act_failed", queue=self._name, key=key, error=str(error))
-                self.add_later(key, pause)
-            finally:
-                self._busy.discard(key)
-                if key in self._waiting:
-                    self._woken.set()
+    async def _work_on(self, key: str, work: Callable[[str], Awaitable[None]]) -> None:
+        try:
+            await work(key)
+            self._failures.pop(key, None)
+        except (ApiError, OSError) as error:
+            failures = self._failures.get(key, 0)
+            self._failures[key] = failures + 1
+            pause = min(_FIRST_PAUSE * 2.0 ** min(failures, _DOUBLINGS), _LONGEST_PAUSE)
+            if isinstance(error, ApiError) and error.retry_after is not None:
+                pause = max(pause, error.retry_after)
+            _log.log(30 if failures > 1 else 20, "bridge.act_failed", queue=self._name, key=key, error=str(error))
+            self.add_later(key, pause)
+        finally:
+            self._busy.discard(key)
+            if self._waiting:
+                self._woken.set()
 
     async def _next(self) -> str:
         while True:
-            for key in self._waiting:
-                if key not in self._busy:
-                    del self._waiting[key]
-                    self._busy.add(key)
-                    WAITING.labels(self._name).set(len(self._waiting))
-                    return key
+            if len(self._busy) < self._room():
+                for key in self._waiting:
+                    if key not in self._busy:
+                        del self._waiting[key]
+                        self._busy.add(key)
+                        WAITING.labels(self._name).set(len(self._waiting))
+                        return key
             self._woken.clear()
             await self._woken.wait()
 

@@ -25,7 +25,7 @@ from moorage_schemas.resources.names import DEFAULT_NAMESPACE
 
 _log = structlog.get_logger(__name__)
 
-_WORKERS: Final = 2
+_SENT_AT_A_TIME: Final = 2
 _SERVERS_FAULT: Final = 500
 
 _AT_ONCE: Final = 25
@@ -172,7 +172,7 @@ class EventSender:
         self._allowances = _Recent[_Allowance]()
         """By what the event is about."""
 
-        self._queue = ActQueue("events", workers=_WORKERS)
+        self._queue = ActQueue("events", lambda: _SENT_AT_A_TIME)
 
     def tell(self, event: JsonObject) -> None:
         """Send an event as soon as possible."""

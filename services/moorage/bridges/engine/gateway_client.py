@@ -7,17 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-import httpx
+import aiohttp
 import orjson
 
 from moorage.bridges.engine.fleet_names import advice, advice_on_names
+from moorage.bridges.kube.client import environment_proxy
 from moorage.runtime.process.failures import RuntimeFailure
 
 MIRROR_PATH: Final = "/v1/mirror"
 CONDITIONS_PATH: Final = "/v1/conditions"
 
+_NOT_WAITING: Final = ("prefer", "respond-async")
+"""The bridge goes by the topics, so it does not wait until the gateway shows what is written."""
+
 _BATCH: Final = "application/cloudevents-batch+json"
-_TIMEOUT: Final = httpx.Timeout(30.0, connect=5.0)
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=30.0, connect=5.0)
+_KEPT_OPEN: Final = 4.0  # seconds for which a connection without requests is kept open; the gateway closes it after 5
 _ERROR: Final = 300
 _CONFLICT: Final = 409
 _EXISTS: Final = "AlreadyExists"
@@ -59,14 +64,20 @@ class GatewayClient:
         self.cluster_uid = ""
         """The uid of the cluster that is mirrored. While it is empty, the gateway does not check it."""
 
-        verify = address.tls() if address.server.startswith("https:") else True
-        self._http = httpx.AsyncClient(base_url=address.server, timeout=_TIMEOUT, verify=verify)
+        self._server = address.server.rstrip("/")
+        self._proxy = environment_proxy(self._server)
+        self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
+        tls = self._address.tls() if self._server.startswith("https:") else True
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=tls, keepalive_timeout=_KEPT_OPEN), timeout=_TIMEOUT
+        )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._http.aclose()
+        if self._session is not None:
+            await self._session.close()
 
     async def mirror(
         self, source: str, cluster: str, objects: Sequence[dict[str, Any]], deleted: Sequence[dict[str, str]]
@@ -82,7 +93,8 @@ class GatewayClient:
         if self.cluster_uid:
             body["clusterUID"] = self.cluster_uid
         try:
-            return await self._post(MIRROR_PATH, body, "application/json", "results", len(objects) + len(deleted))
+            count = len(objects) + len(deleted)
+            return await self._post(MIRROR_PATH, body, "application/json", "results", count, _NOT_WAITING)
         except GatewayError as error:
             if error.other_name:
                 raise RuntimeFailure(f"{error}. {advice_on_names(cluster, error.other_name)}") from None
@@ -98,27 +110,34 @@ class GatewayClient:
         """
         return await self._post(CONDITIONS_PATH, events, _BATCH, "items", len(events))
 
-    async def _post(self, path: str, body: Any, content_type: str, listed: str, count: int) -> list[dict[str, Any]]:
-        """Send a batch. Return the outcome of each of its parts, which the answer lists."""
-        headers = [("content-type", content_type), ("user-agent", "moorage-bridge"), *self._address.headers()]
+    async def _post(
+        self, path: str, body: Any, content_type: str, listed: str, count: int, *more: tuple[str, str]
+    ) -> list[dict[str, Any]]:
+        """Send a batch, with `more` headers. Return the outcome of each of its parts, which the answer lists."""
+        headers = [("content-type", content_type), ("user-agent", "moorage-bridge"), *more, *self._address.headers()]
+        if self._session is None:
+            raise RuntimeError("a GatewayClient is used inside `async with`")
         try:
-            answer = await self._http.post(path, content=orjson.dumps(body), headers=headers)
-        except httpx.HTTPError as error:
+            async with self._session.post(
+                self._server + path, data=orjson.dumps(body), headers=headers, **self._proxy
+            ) as answer:
+                status, content = answer.status, await answer.read()
+        except (aiohttp.ClientError, TimeoutError) as error:
             raise GatewayError(0, f"{self._address.server}: {str(error) or type(error).__name__}") from error
         try:
-            found = orjson.loads(answer.content)
+            found = orjson.loads(content)
         except orjson.JSONDecodeError:
             found = None
         document: dict[str, Any] = found if isinstance(found, dict) else {}
         # A batch of which every part is refused has the status of the first, and still has the outcome of each.
         parts = document.get(listed)
-        if answer.status_code >= _ERROR and parts is None:
-            text = document.get("message") or answer.text[:200]
-            message = f"{self._address.server}{path}: {answer.status_code} {text}"
-            raise GatewayError(answer.status_code, message, _other_name(document))
+        if status >= _ERROR and parts is None:
+            text = document.get("message") or content.decode(errors="replace")[:200]
+            message = f"{self._address.server}{path}: {status} {text}"
+            raise GatewayError(status, message, _other_name(document))
         if not isinstance(parts, list) or len(parts) != count or not all(isinstance(one, dict) for one in parts):
-            text = f"{answer.status_code} without {count} {listed}: {answer.text[:200]!r}"
-            raise GatewayError(answer.status_code, f"{self._address.server}{path}: {text}")
+            text = f"{status} without {count} {listed}: {content.decode(errors='replace')[:200]!r}"
+            raise GatewayError(status, f"{self._address.server}{path}: {text}")
         return parts
 
 

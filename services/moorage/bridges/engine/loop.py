@@ -116,8 +116,8 @@ class BridgeOutlets(Generic[Act]):
         self.client = client
         self.gateway = gateway
         self.objects = MirroredObjects(plan.source, tables, state.object)
-        self.events = EventSender(client.beside(plan.link.access))
-        self.queues = {act: ActQueue(act) for act in plan.acts}
+        self.events = EventSender(client.beside())
+        self.queues = {act: ActQueue(act, lambda: client.room) for act in plan.acts}
         """The pending writes of each act that the bridge has."""
 
     def contention(self, act: Act, written: str, about: Callable[[str], Regarding | None]) -> Contention:
@@ -157,7 +157,7 @@ class BridgeLeadership:
         self._leading = asyncio.Event()
         self._election = (
             Election(
-                client,
+                client.beside(),
                 namespace=link.lease_namespace,
                 name=name,
                 identity=f"{socket.gethostname()}_{os.getpid()}_{uuid.uuid4().hex[:8]}",

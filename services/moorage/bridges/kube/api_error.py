@@ -11,6 +11,7 @@ NOT_FOUND: Final = 404
 CONFLICT: Final = 409
 GONE: Final = 410
 TOO_MANY_REQUESTS: Final = 429
+INTERNAL_ERROR: Final = 500
 
 _BUDGET: Final = "DisruptionBudget"
 
@@ -65,9 +66,18 @@ class ApiError(Exception):
         return self.status == TOO_MANY_REQUESTS and _BUDGET in self.causes
 
     @property
+    def is_refusal(self) -> bool:
+        """Whether the server refuses because of the number of requests, so that fewer have to be sent."""
+        return self.is_overload and self.status != INTERNAL_ERROR
+
+    @property
     def is_overload(self) -> bool:
         """Whether the server has too much to do now, so that the same request may succeed later."""
-        return (self.status == TOO_MANY_REQUESTS and not self.is_held_by_budget) or self.status in {500, 503, 504}
+        return (self.status == TOO_MANY_REQUESTS and not self.is_held_by_budget) or self.status in {
+            INTERNAL_ERROR,
+            503,
+            504,
+        }
 
 
 def _seconds(text: str | None) -> float | None:

@@ -16,13 +16,16 @@ from typing import Any, Final, Self
 import aiohttp
 import orjson
 import structlog
+from aiohttp.helpers import get_env_proxy_for_url
 from kubernetes_asyncio.client import ApiClient, Configuration
 from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 from prometheus_client import Counter
 from yaml import YAMLError
+from yarl import URL
 
 from moorage.bridges.kube.api_error import FORBIDDEN, UNAUTHORIZED, ApiError
 from moorage.bridges.kube.permissions import ClusterPermission, MissingPermissions
+from moorage.bridges.kube.request_limits import MOST, Flight, FlightLimiter, RequestLimiter
 from moorage.runtime.process.failures import RuntimeFailure
 
 _log = structlog.get_logger(__name__)
@@ -98,6 +101,10 @@ _SILENCE: Final = 90.0
 """Seconds without a byte after which a watch begins anew. A kube-apiserver sends a bookmark about every minute, but
 not always of resources on which nothing has happened since it started."""
 
+_KEPT_OPEN: Final = 75.0
+"""Seconds for which a connection without requests is kept open. A kube-apiserver closes it after 90 s."""
+
+_READ_AT_ONCE: Final = 1 << 21  # bytes; an object may have 1.5 MB, and is one line of a watch
 _PAGE: Final = "500"
 _SHOWN: Final = 100  # bytes of an answer that cannot be read
 _AUTHENTICATION: Final = ["BearerToken"]
@@ -113,41 +120,16 @@ class ClusterAccess:
         kubeconfig: the file. Empty means that of `KUBECONFIG` or `~/.kube/config`, or the service account of the pod
             in which this runs.
         context: the context in it. Empty for its current one.
-        qps: the requests in a second.
-        burst: the requests at once after a pause.
+        in_flight: the upper bound of the requests in flight. Below it their number follows the server.
+        qps: the requests in a second. 0 sets no limit.
+        burst: the requests at once after a pause, if `qps` limits them.
     """
 
     kubeconfig: str = ""
     context: str = ""
-    qps: float = 100.0
+    in_flight: int = MOST
+    qps: float = 0.0
     burst: int = 200
-
-
-class RequestLimiter:
-    """A token bucket. Requests are served in order.
-
-    Args:
-        qps: the tokens that are added in a second. 0 sets no limit.
-        burst: the number of tokens that it holds.
-    """
-
-    def __init__(self, qps: float, burst: int) -> None:
-        self._qps = qps
-        self._burst = float(max(1, burst))
-        self._tokens = self._burst
-        self._at: float | None = None
-
-    async def take(self) -> None:
-        """Take a token, or wait for it."""
-        if not self._qps:
-            return
-        now = asyncio.get_running_loop().time()
-        if self._at is not None:
-            self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps)
-        self._at = now
-        self._tokens -= 1  # below zero it is a place in the queue
-        if self._tokens < 0:
-            await asyncio.sleep(-self._tokens / self._qps)
 
 
 class KubeClient:
@@ -155,23 +137,28 @@ class KubeClient:
 
     Args:
         api: what `kubernetes_asyncio` has made of a kubeconfig: the address, TLS, and the user.
+        access: has the limits of requests.
         kubeconfig: has the credentials, if they come from one.
     """
 
     def __init__(
         self,
         api: ApiClient,
-        limiter: RequestLimiter,
+        access: ClusterAccess,
         kubeconfig: Kubeconfig | None = None,
         refusals: MissingPermissions | None = None,
     ) -> None:
         self._api = api
-        self._limiter = limiter
+        self._access = access
+        self._flight = FlightLimiter(access.in_flight)
+        self._rate = RequestLimiter(access.qps, access.burst)
         self._kubeconfig = kubeconfig
         self.refusals = MissingPermissions() if refusals is None else refusals
         """The refused permissions."""
 
         self._session: aiohttp.ClientSession = api.rest_client.pool_manager
+        configured = {"proxy": api.configuration.proxy, "proxy_headers": api.configuration.proxy_headers}
+        self._proxy = configured if api.configuration.proxy else environment_proxy(api.configuration.host)
         self.server: str = str(api.configuration.host).rstrip("/")
         self.heard_at = float("-inf")
         """The loop's time at which the server last answered."""
@@ -195,14 +182,26 @@ class KubeClient:
             where = access.kubeconfig or "the kubeconfig"
             raise RuntimeFailure(f"{where}: the cluster to bridge cannot be read from it: {error}") from None
         configuration.connection_pool_maxsize = 0  # watches stay open, and requests are limited below
-        return cls(ApiClient(configuration), RequestLimiter(access.qps, access.burst), kubeconfig, refusals)
+        api = ApiClient(configuration)
+        # The library has no parameter for it. After the default of 15 s each act would begin with a TLS handshake.
+        api.rest_client.pool_manager.connector._keepalive_timeout = _KEPT_OPEN  # noqa: SLF001 - see above
+        # The library's session trusts the environment.
+        session: aiohttp.ClientSession = api.rest_client.pool_manager
+        api.rest_client.pool_manager = aiohttp.ClientSession(connector=session.connector, read_bufsize=_READ_AT_ONCE)
+        session.detach()
+        return cls(api, access, kubeconfig, refusals)
 
-    def beside(self, access: ClusterAccess) -> KubeClient:
-        """Return a client of the same cluster over the same connections, with limits of its own.
+    def beside(self) -> KubeClient:
+        """Return a client of the same cluster over the same connections, which waits for none of its requests.
 
         It is closed with this one.
         """
-        return KubeClient(self._api, RequestLimiter(access.qps, access.burst), self._kubeconfig, self.refusals)
+        return KubeClient(self._api, self._access, self._kubeconfig, self.refusals)
+
+    @property
+    def room(self) -> int:
+        """How many requests may be in flight now. It follows the server."""
+        return self._flight.limit
 
     async def close(self) -> None:
         """Close the connections."""
@@ -239,11 +238,21 @@ class KubeClient:
         body: Any = None,
         content_type: str = JSON,
         tries: int = _TRIES,
+        is_next: bool = False,
     ) -> JsonObject:
         """Send a request, and return the decoded answer.
 
         A request that the server is too busy for is sent again, after the time that the server names. So is one that
         may have been carried out because its answer was lost: all requests of a bridge may be repeated.
+
+        Args:
+            method: of HTTP.
+            path: with the leading slash.
+            params: the query.
+            body: is sent as JSON.
+            content_type: of the body.
+            tries: how often it is sent at most.
+            is_next: whether it goes before the requests that wait for a place in flight, because it completes an act.
 
         Raises:
             ApiError: the server refuses.
@@ -252,7 +261,9 @@ class KubeClient:
         pause = _FIRST_PAUSE
         for attempt in range(1, tries + 1):
             try:
-                raw = await self._once(method, path, params, body, content_type)
+                async with self._flight.place(is_next=is_next) as flight:
+                    await self._rate.take()
+                    raw = await self._once(method, path, params, body, content_type, flight=flight)
                 return self._object(raw, f"{method} {path}") if raw else {}
             except ApiError as error:
                 if not error.is_overload or attempt == tries:
@@ -268,7 +279,7 @@ class KubeClient:
         raise AssertionError("unreachable")
 
     async def ping(self) -> None:
-        """Check that the server is ready. This needs no permission.
+        """Check that the server is ready. This needs no permission, and waits for no place in flight.
 
         Raises:
             ApiError: it is not ready.
@@ -277,10 +288,16 @@ class KubeClient:
         await self._once("GET", "/readyz", None, None, JSON)
 
     async def _once(
-        self, method: str, path: str, params: Mapping[str, str] | None, body: Any, content_type: str
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: Any,
+        content_type: str,
+        *,
+        flight: Flight | None = None,
     ) -> bytes:
-        """Send a request, and return the answer as it is."""
-        await self._limiter.take()
+        """Send a request, and return the answer as it is. Its place in flight learns how it went."""
         headers = {"content-type": content_type} if body is not None else {}
         data = orjson.dumps(body) if body is not None else None
         try:
@@ -291,13 +308,22 @@ class KubeClient:
                 data=data,
                 headers=await self._headers(headers),
                 timeout=_TIMEOUT,
+                **self._proxy,
             ) as answer:
                 self._heard(method, answer.status)
+                if flight is not None:
+                    self._flight.answered(flight, ClusterPermission.of(method, path, params).kind)
                 await self._check(answer, method, path, params)
                 return await answer.read()
+        except ApiError as error:
+            if flight is not None and error.is_refusal:
+                self._flight.refused(flight)
+            raise
         except aiohttp.ClientError as error:
             raise OSError(f"{self.server}: {error}") from error
         except TimeoutError as error:
+            if flight is not None:
+                self._flight.refused(flight)
             raise OSError(f"{self.server}: no answer within {_TIMEOUT.total} s") from error
 
     async def watch(self, path: str, params: Mapping[str, str]) -> AsyncIterator[JsonObject]:
@@ -310,11 +336,10 @@ class KubeClient:
             ApiError: the server refuses.
             OSError: the server cannot be reached, or the connection is cut.
         """
-        await self._limiter.take()
         timeout = aiohttp.ClientTimeout(total=None, connect=5, sock_read=_SILENCE)
         try:
             async with self._session.get(
-                self.server + path, params=params, headers=await self._headers({}), timeout=timeout
+                self.server + path, params=params, headers=await self._headers({}), timeout=timeout, **self._proxy
             ) as answer:
                 self._heard("WATCH", answer.status)
                 await self._check(answer, "GET", path, params)
@@ -369,6 +394,19 @@ def _decoded(raw: bytes) -> Any:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
         return raw.decode(errors="replace")
+
+
+def environment_proxy(server: str) -> dict[str, Any]:
+    """Return the arguments of aiohttp's requests to a server for the proxy of the environment. Empty without one.
+
+    A session that trusts the environment looks it up, and reads `.netrc`, before each request in a thread. That took a
+    tenth of a busy bridge's processor time.
+    """
+    try:
+        proxy, user = get_env_proxy_for_url(URL(server))
+    except LookupError:
+        return {}
+    return {"proxy": proxy, "proxy_headers": {"proxy-authorization": user.encode()} if user is not None else None}
 
 
 def _is_in_cluster() -> bool:

@@ -25,6 +25,8 @@ LEADING = Gauge("moorage_bridge_leading", "Whether this process may write to the
 _LASTS: Final = 15.0
 """Seconds that a Lease without a duration lasts, as with client-go."""
 
+_SHORTEST: Final = 0.001  # seconds between two attempts
+
 _CHECKS: Final = 8
 """How often a Lease is checked in the time that it lasts. Its holder renews it four times in that time."""
 
@@ -143,7 +145,8 @@ class Election:
         if self.leading:
             return self._duration / 4
         ends_in = self._ends_at - self._now()
-        return min(self._duration / 8, ends_in) if ends_in > 0 else self._duration / 8
+        # Less than the clock's resolution would be no time.
+        return min(self._duration / 8, max(ends_in, _SHORTEST)) if ends_in > 0 else self._duration / 8
 
     async def release(self) -> None:
         """Give the Lease back, so that another process need not wait."""

@@ -63,6 +63,11 @@ class ClusterPermission:
             verb = _VERBS[method]
         return cls(verb, f"{resource}/{subresource}" if subresource else resource, group, namespace)
 
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """The verb, the resource and its group: requests of one kind take equally long."""
+        return self.verb, self.resource, self.group
+
     def __str__(self) -> str:
         if self.resource.startswith("/"):
             return f"{self.verb} {self.resource}"

@@ -82,8 +82,10 @@ class PodActs:
                 await self.client.request("POST", f"{path}/eviction", body=_eviction(pod))
             else:
                 await self._mark(path, pod)
+                if self.has_to_leave(key) is None:  # the mark may have waited for the server for long
+                    return
                 options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": pod.uid}}
-                await self.client.request("DELETE", path, body=options)
+                await self.client.request("DELETE", path, body=options, is_next=True)
         except ApiError as error:
             if error.status in LOST:
                 return

@@ -34,6 +34,8 @@ BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 
 _ADVICE = "Create the topics with `moorage topics make`, or start everything with `moorage up`."
 _POLL_MS = 250
+_TOGETHER_MS = 20  # the time within which a transaction becomes visible in all of its topics
+_PLACES = {topic.short: place for place, topic in enumerate(TOPICS)}
 _CONNECT_SECONDS = 15.0
 
 
@@ -130,15 +132,20 @@ class TopicReader:
             await self._consumer.stop()
 
     async def batches(self) -> AsyncIterator[list[Seen]]:
-        """Yield records as they arrive, oldest first in each batch. A batch is empty if there were none for a while."""
+        """Yield records as they arrive, oldest first in each batch. A batch is empty if there were none for a while.
+
+        Records of the same time are in the order of their topics, in which one leads to the next.
+        """
         consumer = self._started()
         while True:
             try:
-                found = await consumer.getmany(timeout_ms=_POLL_MS)
+                found = [await consumer.getmany(timeout_ms=_POLL_MS)]
+                if found[0]:
+                    found.append(await consumer.getmany(timeout_ms=_TOGETHER_MS))
             except (KafkaError, OSError) as error:
                 raise unreachable(self._settings, error) from None
-            records = [record for part in found.values() for record in part]
-            records.sort(key=lambda record: record.timestamp)
+            records = [record for one in found for part in one.values() for record in part]
+            records.sort(key=lambda record: (record.timestamp, _PLACES[self._topics[record.topic].short]))
             yield [self._decode(record) for record in records]
 
     async def to_end(self) -> list[Seen]:

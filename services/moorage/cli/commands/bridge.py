@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _Act = TypeVar("_Act", bound=StrEnum)
-_Access = tuple[str, str] | tuple[str, str, float, int]
+_Access = tuple[str, str] | tuple[str, str, int, float, int]
 """A kubeconfig, its context, and the limits of requests."""
 
 _ALL: Final = "all"
@@ -52,8 +52,11 @@ ClusterName = Annotated[
     ),
 ]
 
+InFlight = Annotated[
+    int, typer.Option(min=1, help="The most requests in flight to the cluster. Below it the limit follows the server.")
+]
 Qps = Annotated[float, typer.Option(min=0, help="Requests a second to the cluster. 0 for no limit.")]
-Burst = Annotated[int, typer.Option(min=1, help="Requests at once after a pause.")]
+Burst = Annotated[int, typer.Option(min=1, help="With --kube-api-qps: requests at once after a pause.")]
 LeaseNamespace = Annotated[str, typer.Option(help="The namespace of the Lease that elects one of several bridges.")]
 LeaseDuration = Annotated[
     float,
@@ -100,7 +103,8 @@ def kubernetes(
     ] = "delete",
     scheduler_name: Annotated[str, _scheduler_option("pods", "kube-scheduler")] = "moorage",
     node_monitor_grace_period: Annotated[float, _grace_option("Lease", "node")] = 50.0,
-    kube_api_qps: Qps = 100,
+    kube_api_in_flight: InFlight = 128,
+    kube_api_qps: Qps = 0,
     kube_api_burst: Burst = 200,
     lease_namespace: LeaseNamespace = "kube-system",
     lease_duration: LeaseDuration = 3.0,
@@ -120,7 +124,8 @@ def kubernetes(
     )
 
     name, acts, mode, scheduler = _name(cluster), _acts(act, BridgeAct), _mode(eviction), _scheduler(scheduler_name)
-    access, lease = (kubeconfig, kube_context, kube_api_qps, kube_api_burst), (lease_namespace, lease_duration)
+    limits, lease = (kube_api_in_flight, kube_api_qps, kube_api_burst), (lease_namespace, lease_duration)
+    access = (kubeconfig, kube_context, *limits)
     options = BridgeOptions(_link(ctx, access, lease), name, acts, mode, scheduler, node_monitor_grace_period)
     _run(_settings(http_port), lambda settings: KubernetesBridge(settings, options))
 
@@ -132,7 +137,8 @@ def ocm(
     kubeconfig: Kubeconfig = "",
     kube_context: KubeContext = "",
     act: Annotated[list[str] | None, _acts_option("the hub: placements, taints, labels")] = None,
-    kube_api_qps: Qps = 100,
+    kube_api_in_flight: InFlight = 128,
+    kube_api_qps: Qps = 0,
     kube_api_burst: Burst = 200,
     lease_namespace: LeaseNamespace = "kube-system",
     lease_duration: LeaseDuration = 3.0,
@@ -149,7 +155,8 @@ def ocm(
     from moorage.bridges.ocm.hub_bridge import HubAct, HubBridge, HubOptions  # noqa: PLC0415 - it loads slowly
 
     acts = _acts(act, HubAct)
-    access, lease = (kubeconfig, kube_context, kube_api_qps, kube_api_burst), (lease_namespace, lease_duration)
+    limits, lease = (kube_api_in_flight, kube_api_qps, kube_api_burst), (lease_namespace, lease_duration)
+    access = (kubeconfig, kube_context, *limits)
     options = HubOptions(_link(ctx, access, lease), acts)
     _run(_settings(http_port), lambda settings: HubBridge(settings, options))
 
@@ -163,7 +170,8 @@ def karmada(
     act: Annotated[list[str] | None, _acts_option("the control plane: taints, bindings")] = None,
     scheduler_name: Annotated[str, _scheduler_option("bindings", "Karmada's own")] = "moorage",
     cluster_monitor_grace_period: Annotated[float, _grace_option("agent's Lease", "cluster")] = 40.0,
-    kube_api_qps: Qps = 100,
+    kube_api_in_flight: InFlight = 128,
+    kube_api_qps: Qps = 0,
     kube_api_burst: Burst = 200,
     lease_namespace: LeaseNamespace = "karmada-system",
     lease_duration: LeaseDuration = 3.0,
@@ -180,7 +188,8 @@ def karmada(
     from moorage.bridges.karmada.plane_bridge import PlaneAct, PlaneBridge, PlaneOptions  # noqa: PLC0415 - it loads slowly
 
     acts, scheduler = _acts(act, PlaneAct), _scheduler(scheduler_name)
-    access, lease = (kubeconfig, kube_context, kube_api_qps, kube_api_burst), (lease_namespace, lease_duration)
+    limits, lease = (kube_api_in_flight, kube_api_qps, kube_api_burst), (lease_namespace, lease_duration)
+    access = (kubeconfig, kube_context, *limits)
     options = PlaneOptions(_link(ctx, access, lease), acts, scheduler, cluster_monitor_grace_period)
     _run(_settings(http_port), lambda settings: PlaneBridge(settings, options))
 

@@ -20,6 +20,8 @@ from moorage.cli.api import endpoints
 from moorage.cli.errors import FAILED, CliError
 from moorage.cli.local import services
 from moorage.runtime.app import run_async, run_services
+from moorage.runtime.chains import grouped
+from moorage.runtime.kafka.tables.shared_reader import SharedReader
 from moorage.runtime.process.failures import EXIT_FAILED, RuntimeFailure, first_of
 from moorage.runtime.process.logs import configure_logs
 from moorage.runtime.process.member import MemberMaker
@@ -35,7 +37,7 @@ def run(
         typer.Argument(
             metavar="SERVICE…",
             help="condition-ingest, taint-manager, governor, placement, eviction, timer (`all` for these six); "
-            "webhooks; query; gateway.",
+            "webhooks; query; gateway. condition-ingest, taint-manager, eviction and timer together run as a chain.",
             show_default=False,
             autocompletion=completion.services,
         ),
@@ -48,13 +50,17 @@ def run(
 ) -> None:
     """Run one or more services in this process.
 
-    Several processes may run the same service; they share its work. They decide by the fleet's MoorageConfiguration,
-    whose first content is the gateway's settings. The address of Kafka is taken from MOORAGE_BOOTSTRAP_SERVERS, or else
-    from a running `moorage up`.
+    Several processes may run the same service; they share its work. condition-ingest, taint-manager, eviction and timer
+    run as a chain in a process that has all four: one transaction for what they decide together. A chain takes
+    precedence. While one runs, processes with only some of the four wait as its spares.
+
+    Services decide by the fleet's MoorageConfiguration, whose first content is the gateway's settings. The address of
+    Kafka is taken from MOORAGE_BOOTSTRAP_SERVERS, or else from a running `moorage up`.
     """
     chosen = services.check(names)
     endpoints.load_settings(flags)  # report wrong settings before looking for Kafka
-    settings = endpoints.kafka_settings(flags, kafka_role=chosen[0])
+    # A process is one user of Kafka: that of its chain, or of its first service.
+    settings = endpoints.kafka_settings(flags, kafka_role=next(iter(grouped(chosen))))
     if with_parent:
         threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     code = _run(chosen, settings)
@@ -76,18 +82,19 @@ def _run(chosen: list[str], settings: Settings) -> int:
     # The runtime creates it, because it reads the number of partitions from Kafka.
     others = {services.WEBHOOKS, services.QUERY, services.GATEWAY}
     made = [partial(services.make, name) for name in chosen if name not in others]
-    beside, routes = _query(settings) if services.QUERY in chosen else ([], [])
+    shared = SharedReader(settings, client_id="moorage-globals")
+    beside, routes = _query(settings, shared) if services.QUERY in chosen else ([], [])
     if services.WEBHOOKS in chosen:
         from moorage.workers.webhooks.worker import WebhookWorker  # noqa: PLC0415 - only loaded if it is run
 
-        beside = [*beside, WebhookWorker]
+        beside = [*beside, partial(WebhookWorker, shared=shared)]
     log = structlog.get_logger(__name__)
     for name, nearest in unknown_variables().items():
         log.warning("environment.unknown", variable=name, nearest=nearest)
 
     async def main() -> int:
         if services.GATEWAY not in chosen:
-            return await run_services(made, settings, beside=beside, routes=routes)
+            return await run_services(made, settings, beside=beside, shared=shared, routes=routes)
         from moorage.apiserver.server import serve  # noqa: PLC0415 - as above
         from moorage.cli.local.pages import with_pages  # noqa: PLC0415 - only loaded if it is run
 
@@ -99,7 +106,7 @@ def _run(chosen: list[str], settings: Settings) -> int:
         # When one ends, the other is stopped. Signals go to the services.
         stop = asyncio.Event()
         gateway.add_done_callback(lambda _: stop.set())
-        code = await run_services(made, settings, beside=beside, routes=routes, stop=stop)
+        code = await run_services(made, settings, beside=beside, shared=shared, routes=routes, stop=stop)
         gateway.cancel()
         return code or await _ended(gateway)
 
@@ -114,15 +121,15 @@ def _run(chosen: list[str], settings: Settings) -> int:
         return 0
 
 
-def _query(settings: Settings) -> tuple[list[MemberMaker], list[Route]]:
-    """Return the factories of the query worker and of its HTTP application."""
+def _query(settings: Settings, shared: SharedReader) -> tuple[list[MemberMaker], list[Route]]:
+    """Return the factory of the query worker, and its routes."""
     from moorage.insight.query.http import Endpoint  # noqa: PLC0415 - only loaded if it is run
 
     try:
         endpoint = Endpoint(settings)
     except RuntimeFailure as error:
         raise CliError(str(error)) from None
-    return [endpoint.make], endpoint.routes
+    return [partial(endpoint.make, shared=shared)], endpoint.routes
 
 
 async def _ended(gateway: asyncio.Task[None]) -> int:

@@ -175,7 +175,8 @@ def acls(
         list[str] | None,
         typer.Argument(
             metavar="[ROLE]…",
-            help="Services, webhooks, query, gateway, probe, deployer, operator, viewer. [default: all]",
+            help="Services, webhooks, query, gateway, targets (the chain), probe, deployer, bridge, operator, viewer. "
+            "[default: all]",
         ),
     ] = None,
     form: Annotated[

@@ -14,7 +14,6 @@ import typer
 
 from moorage.cli.api import endpoints, kinds, runfile
 from moorage.cli.api.client import Client
-from moorage.cli.contract import kafka_roles
 from moorage.cli.errors import CliError, UsageError
 from moorage.cli.flags import given
 from moorage.cli.local.services import examples
@@ -46,13 +45,19 @@ def up(
     secure_gateway: Annotated[
         bool, typer.Option("--secure-gateway", help="Serve HTTPS, and require authentication also on this machine.")
     ] = False,
+    separate: Annotated[
+        bool,
+        typer.Option(
+            "--separate", help="Run each service as a separate process, which is slower and takes more memory."
+        ),
+    ] = False,
 ) -> None:
     """Run broker, services and gateway until Ctrl-C.
 
     By default this starts an embedded Kafka, and keeps its data for the next run. MOORAGE_BOOTSTRAP_SERVERS names
     another Kafka cluster.
 
-    With --secure-kafka each service is a separate user of Kafka with a generated password. Its permissions are those of
+    With --secure-kafka each process is a separate user of Kafka with a generated password. Its permissions are those of
     `moorage topics acls`. Commands use the user `moorage-operator`.
 
     The settings that change decisions become the fleet's MoorageConfiguration when it is first started. Later, change
@@ -61,8 +66,12 @@ def up(
     Without authentication settings, every local user is an administrator of the gateway. With --secure-gateway it
     serves HTTPS with a certificate for this machine. Commands use the administrator's token, which only you can read.
 
-    The gateway listens on 127.0.0.1, on the port given by --port. Each service serves its health and metrics on a free
-    port of 127.0.0.1. The addresses are printed at the start.
+    Kafka and each gateway are separate processes. The services share one, in which condition-ingest, taint-manager,
+    eviction and timer run as a chain. With --secure-kafka, the chain and each other service have separate processes.
+    With --separate, each service has one, without a chain. A process that ends is restarted.
+
+    The gateway listens on 127.0.0.1, on the port given by --port. Each process of services serves its health and
+    metrics on a free port of 127.0.0.1. The addresses are printed at the start.
     """
     settings = endpoints.load_settings(flags)
     if secure_kafka and settings.bootstrap_servers:
@@ -74,7 +83,15 @@ def up(
     kafka = secured(folder) if secure_kafka else None
     try:
         with runfile.claimed():
-            work = _up(settings, folder, kafka, follow=logs, gateways=gateways, secure_gateway=secure_gateway)
+            work = _up(
+                settings,
+                folder,
+                kafka,
+                follow=logs,
+                gateways=gateways,
+                secure_gateway=secure_gateway,
+                together=not separate,
+            )
             asyncio.run(work)
     except runfile.ClaimedError:
         raise CliError(
@@ -90,6 +107,8 @@ def _other(running: runfile.Running | None) -> str:
 
 def secured(folder: Path) -> SecureKafka:
     """Return the identities for the embedded Kafka of a state folder."""
+    from moorage.cli.contract import kafka_roles  # noqa: PLC0415 - loads all services, which takes 35 MB
+
     return SecureKafka(
         kafka_identities.folder_in(folder), tuple(role.name for role in kafka_roles.roles()), kafka_roles.entries
     )
@@ -103,6 +122,7 @@ async def _up(
     follow: bool,
     gateways: int,
     secure_gateway: bool,
+    together: bool,
 ) -> None:
     console = colors.console()
 
@@ -114,6 +134,7 @@ async def _up(
         folder,
         say,
         follow=follow,
+        together=together,
         gateways=gateways,
         secure_kafka=kafka,
         secure_gateway=secure_gateway,

@@ -1,8 +1,8 @@
 """Kafka permissions of each part of a fleet, derived from the services' classes and the table of topics.
 
-A role is a service, the gateway, the query worker, the webhook worker, or one of those outside: probes, deployers, and
-people at a command line. Each role has a principal of its own. Kafka's own administrators are not among them: they are
-superusers of the brokers, or have rights that only they are given.
+A role is a service, a chain of services, the gateway, the query worker, the webhook worker, or one of those outside:
+probes, deployers, and people at a command line. Each role has a principal of its own. Kafka's own administrators are
+not among them: they are superusers of the brokers, or have rights that only they are given.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from moorage.cli.local import services
 from moorage.insight.diff import question
 from moorage.insight.explain import grounds
 from moorage.insight.query import chain_index
+from moorage.runtime.chains import CHAINS, chain_of
 from moorage.runtime.kafka.admin.acls import AclEntry, AclOperation, AclPattern, AclResource
 from moorage.runtime.service import Service
 from moorage.runtime.settings.process_settings import Settings
@@ -25,6 +26,7 @@ from moorage.workers.webhooks import deliveries
 from moorage_schemas.topics import (
     AUDIT,
     BINDINGS,
+    CLOCKS,
     CONDITION_REPORTS,
     CONDITIONS,
     DEAD_LETTERS,
@@ -88,10 +90,11 @@ def _participant(service: type[Service[object]]) -> Participant:
         summary=f"{service.name}: {service.summary[0].lower()}{service.summary[1:]}",
         consumes=_in_order(set(service.sources)),
         reads=_in_order({*service.follows, *service.globals, *service.changelogs} - set(service.sources)),
-        # Every service writes records that it cannot handle to dead-letters, and its steps to the journal.
-        sends=_in_order({*service.changelogs, *service.outputs, DEAD_LETTERS, JOURNAL}),
+        # Every service writes records that it cannot handle to dead-letters, its steps to the journal, and how far its
+        # clock is from the brokers'.
+        sends=_in_order({*service.changelogs, *service.outputs, DEAD_LETTERS, JOURNAL, CLOCKS}),
         looks_up=tuple(one.service for one in service.upstream),
-        looks_into=_in_order({topic for one in service.upstream for topic in (*one.topics, one.via)}),
+        looks_into=_in_order({topic for one in service.upstream for topic in (*one.topics, one.writes)}),
     )
 
 
@@ -127,7 +130,7 @@ def _gateway() -> Participant:
         summary="The edge for people and programs: Kubernetes-style API and CloudEvents intake; decides nothing.",
         consumes=(),
         reads=_in_order({*READ, OBJECTS}),
-        sends=_in_order(set(WRITTEN)),
+        sends=_in_order({*WRITTEN, CLOCKS}),
         looks_up=(report_outcomes.INGEST,),
         looks_into=_in_order({*report_outcomes.FOLLOWED, *dead_letters.READ}),
     )
@@ -164,13 +167,14 @@ class KafkaRole:
     reads: tuple[Topic, ...] = ()
     writes: tuple[Topic, ...] = ()
     groups: tuple[str, ...] = ()
-    """The consumer groups of which it is a member, without the topics' prefix. A `*` at the end matches any ending."""
+    """The consumer groups of which it is a member, or in which it commits offsets, without the topics' prefix. A `*` at
+    the end matches any ending."""
 
     group_offsets: tuple[str, ...] = ()
-    """The groups whose offsets it may look up."""
+    """The groups whose offsets and members it may look up."""
 
     transactional_ids: tuple[str, ...] = ()
-    """The transactional ids that it writes with, in the same form."""
+    """The transactional ids that it writes with or fences, in the same form."""
 
     runs: bool = False
     """Whether its process reads the settings of topics and brokers."""
@@ -203,8 +207,10 @@ class KafkaRole:
 
 
 def roles() -> tuple[KafkaRole, ...]:
-    """Return every role: the services, the webhook and query workers, the gateway, and those outside."""
-    return (*map(_of, participants()), *_OUTSIDE)
+    """Return every role: the services, the webhook and query workers, the gateway, the chains, and those outside."""
+    own = {one.name: _of(one) for one in participants()}
+    chains = (_of_chain(name, [own[member] for member in members]) for name, members in CHAINS.items())
+    return (*own.values(), *chains, *_OUTSIDE)
 
 
 def entries(prefix: str, principals: str = PRINCIPALS, only: Iterable[KafkaRole] | None = None) -> set[AclEntry]:
@@ -217,14 +223,37 @@ def _of(service: Participant) -> KafkaRole:
     read = {*service.consumes, *service.reads, *service.looks_into}
     # Services have an id for each partition. The leading gateway has one.
     ids = f"{service.name}.*" if service.consumes else service.name
+    # A service of a chain waits while the chain has members, and fences its tasks.
+    chain = chain_of(service.name)
     return KafkaRole(
         name=service.name,
         summary=service.summary.removeprefix(f"{service.name}: "),
         reads=tuple(topic for topic in TOPICS if topic in read),
         writes=service.sends,
         groups=service.groups or ((service.name,) if service.writes_in_transactions else ()),
-        group_offsets=service.looks_up,
-        transactional_ids=(ids,) if service.writes_in_transactions else (),
+        group_offsets=service.looks_up if chain is None else (*service.looks_up, chain),
+        transactional_ids=(ids, *(() if chain is None else (f"{chain}.*",))) if service.writes_in_transactions else (),
+        runs=True,
+    )
+
+
+def _of_chain(name: str, services: Sequence[KafkaRole]) -> KafkaRole:
+    """Return the role of a process that runs a chain: what its services may do, in one transaction.
+
+    Its group assigns the partitions. Offsets are committed in the groups of the services, whose tasks it fences.
+    """
+    reads = {topic for one in services for topic in one.reads}
+    groups = (name, *(one.name for one in services))
+    return KafkaRole(
+        name=name,
+        summary=f"Runs as one: {', '.join(groups[1:])}.",
+        reads=_in_order(reads),
+        writes=_in_order({topic for one in services for topic in one.writes}),
+        groups=groups,
+        group_offsets=tuple(
+            dict.fromkeys(group for one in services for group in one.group_offsets if group not in groups)
+        ),
+        transactional_ids=tuple(f"{group}.*" for group in groups),
         runs=True,
     )
 

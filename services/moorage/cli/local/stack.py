@@ -19,6 +19,7 @@ from moorage.cli.api import topics
 from moorage.cli.errors import CliError
 from moorage.cli.local import services
 from moorage.cli.local.supervisor import ChildSpec, Launch, Supervisor, launch
+from moorage.runtime.chains import grouped
 from moorage.runtime.embedded import EmbeddedKafka, EmbeddedKafkaError, answers
 from moorage.runtime.embedded.broker_users import BrokerUsers
 from moorage.runtime.identities import kafka_identities
@@ -81,9 +82,10 @@ _READY = "/readyz"
 _READY_SECONDS = 120.0
 _RENEW_SECONDS = 3_600.0
 _BROKER_BACKOFF_MAX = 30.0
-EMBEDDED_PARTITIONS = 6
-"""The partitions of a new fleet on the embedded Kafka. Each costs its one broker requests and markers of transactions,
-whether it is busy or not. With 24 on two cores, pods of a burst are placed three times as slowly."""
+EMBEDDED_PARTITIONS = 1
+"""The partitions of a new fleet on the embedded Kafka. One process of each service has all of them. With more, what
+comes at once is divided among as many transactions, each of which wakes every reader: with six, a pod of a burst costs
+a third more processor time, and is bound after twice the time."""
 
 Say = Callable[[str], None]
 
@@ -94,7 +96,8 @@ class Stack:
 
     Without an address in the settings, Kafka is an embedded one, which requires authentication with `secure_kafka`. A
     `secure_gateway` serves HTTPS, and also requires authentication on this machine. With `follow`, the children's logs
-    are printed. With `together`, all services share one process, which starts faster on a small machine.
+    are printed. With `together`, all services share one process, which takes less memory and processor time. With
+    `secure_kafka`, only the services of a chain share one, because a process is one user of Kafka.
     """
 
     settings: Settings
@@ -275,9 +278,12 @@ class Stack:
 
     def _specs(self, settings: Settings, gateway_port: int) -> list[ChildSpec]:
         names = [*services.names(), services.WEBHOOKS, services.QUERY]
-        # A process is one user, who may do what one service may do.
-        together = self.together and self.secure_kafka is None
-        groups = [names] if together else [[name] for name in names]
+        groups: list[Sequence[str]] = [names]
+        if not self.together:
+            groups = [[name] for name in names]
+        elif self.secure_kafka is not None:
+            # A process is one user, who may do what one service or one chain may do.
+            groups = list(grouped(names).values())
         ports = free_ports(len(groups) + 2 * self.gateways, besides=gateway_port)
         specs = [self._spec(settings, group, port) for group, port in zip(groups, ports, strict=False)]
         # The query worker is in the last of the groups.
@@ -316,8 +322,9 @@ class Stack:
     def _spec(
         self, settings: Settings, group: Sequence[str], port: int, *, gateway_port: int = 0, query: str = ""
     ) -> ChildSpec:
-        name = group[0] if len(group) == 1 else "services"
-        identity = {} if self.secure_kafka is None else self.secure_kafka.environment(group[0])
+        role, *others = grouped(group)
+        name = "services" if others else role
+        identity = {} if self.secure_kafka is None else self.secure_kafka.environment(role)
         environment = {
             "MOORAGE_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
             "MOORAGE_TOPIC_PREFIX": settings.topic_prefix,

@@ -15,6 +15,7 @@ A stored condition therefore has the times of its last report, and those of its 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,7 +23,8 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final, Self
 
-from msgspec import Struct
+from msgspec import MsgspecError, Struct, json
+from pydantic import ValidationError
 
 from moorage_schemas.condition import (
     EVICTED,
@@ -32,6 +34,8 @@ from moorage_schemas.condition import (
     WorkloadConditionChanged,
 )
 from moorage_schemas.dead_letter import RefusalReason
+from moorage_schemas.keys import binding_key
+from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.times import format_time
 from moorage_schemas.trusted_events import trusted_maker
 
@@ -309,6 +313,52 @@ def earlier_target(report: ConditionReported, written: datetime | None, began: d
     )
 
 
+def reported_binding(target: str, value: bytes) -> str | None:
+    """Return the workload and the target of a report about a workload, as `BindingKey`; None for any other report.
+
+    This reads no more of the report than it needs, and checks nothing.
+
+    Args:
+        target: the key of its record.
+        value: its value.
+    """
+    if not _NAMES_WORKLOAD.search(value):
+        return None
+    try:
+        workload = json.decode(value, type=_AboutWorkload).workload
+        return None if workload is None else binding_key(WorkloadRef.model_validate(workload), target)
+    except (MsgspecError, ValidationError, UnicodeDecodeError):
+        return None
+
+
+def reported_status(target: str, value: bytes) -> tuple[tuple[str, str], str] | None:
+    """Return the condition that a report is about, and the status that it reports; None if it cannot be read.
+
+    A report with the status of the one before it does not change the condition's status.
+
+    Args:
+        target: the key of its record.
+        value: its value.
+    """
+    try:
+        found = json.decode(value, type=_Status)
+    except (MsgspecError, UnicodeDecodeError):
+        return None
+    return (target, found.type), found.status
+
+
+class _AboutWorkload(Struct):
+    workload: dict[str, str] | None = None
+
+
+class _Status(Struct):
+    type: str
+    status: str
+
+
+_NAMES_WORKLOAD: Final = re.compile(rb'"workload"\s*:\s*\{')
+
+
 def check_workload(report: ConditionReported) -> Refusal | None:
     """Check that the names in a report do not contain the separators of keys, and that it names a binding.
 
@@ -392,7 +442,6 @@ def judge(
     known: KeptCondition | None,
     now: datetime,
     unrecorded: timedelta = timedelta(),
-    make: Callable[[dict[str, Any]], ConditionChanged] | None = None,
 ) -> Verdict:
     """Decide whether a report counts, and the resulting condition of the target or of the workload that it names.
 
@@ -405,12 +454,37 @@ def judge(
             and increased.
         now: when the report is accepted.
         unrecorded: for how long after this record reports of the source that change nothing may stay unrecorded.
-        make: creates the condition of a target from its fields; the model unless given. It gets a mapping of its own.
     """
     source = report.source or source
     wrong = check_order(report, report_id=report_id, source=source, target_uid=target_uid, known=known)
     if wrong is not None:
         return wrong
+    values = accept(
+        report,
+        report_id=report_id,
+        source=source,
+        target_uid=target_uid,
+        known=known,
+        now=now,
+        unrecorded=unrecorded,
+    )
+    return Accepted(_condition(values) if report.workload is None else WorkloadConditionChanged(**values))
+
+
+def accept(
+    report: ConditionReported,
+    *,
+    report_id: str,
+    source: str,
+    target_uid: str,
+    known: KeptCondition | None,
+    now: datetime,
+    unrecorded: timedelta,
+) -> dict[str, Any]:
+    """Return the fields of the condition that results from a report that counts, in the order of the model.
+
+    The arguments are those of `judge`. `check_order` has let the report pass, and `source` is its source.
+    """
     same = known is not None and known.target_uid == target_uid
     unchanged = known if known is not None and same and known.status is report.status else None
     if unchanged is not None and report.workload_uid and unchanged.workload_uid:
@@ -435,15 +509,10 @@ def judge(
         "unrecorded_heartbeats_ms": _whole_milliseconds(unrecorded),
     }
     if report.workload is not None:
-        return Accepted(
-            WorkloadConditionChanged(
-                **values,
-                workload=report.workload,
-                workload_uid=report.workload_uid,
-                binding_generation=report.binding_generation,
-            )
-        )
-    return Accepted((make or _condition)(values))
+        values["workload"] = report.workload
+        values["workload_uid"] = report.workload_uid
+        values["binding_generation"] = report.binding_generation
+    return values
 
 
 _condition = trusted_maker(ConditionChanged)

@@ -2,9 +2,10 @@
 
 See docs/domain.md, "Zones".
 
-The rules are those of Kubernetes' node lifecycle controller, with one difference: there a zone's rate is set when its
+The rules are those of Kubernetes' node lifecycle controller, with two differences. There a zone's rate is set when its
 state changes. Here the rate also follows the size of the zone while its state stays the same, so that it depends only
-on the present nodes.
+on the present nodes. There the ticks count from the start of the process. Here they count from the Unix epoch, so that
+they are the same after a restart.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ because a taint-manager that was down uses all open grants at once when it resta
 WITHDRAWN_AT_ONCE = 1000
 """The number of tainted nodes whose withdrawal is written by one call, when all nodes of the fleet are lost."""
 
+_EPOCH = datetime.fromtimestamp(0, UTC)
 _LATEST = datetime.max.replace(tzinfo=UTC)
 _FEWEST_NOT_READY = 3  # fewer nodes never cause a partial disruption
 
@@ -56,8 +58,9 @@ class ZoneRules:
     large: int
     """A zone with more nodes than this is large."""
 
-    wait: timedelta
-    """The minimum time that a node waits, so that an outage becomes visible as a whole."""
+    period: timedelta
+    """The time between two ticks. At each of them, the nodes that have begun to wait since the one before may be
+    granted."""
 
     def state(self, nodes: int, not_ready: int) -> ZoneState:
         """Return the state of a zone with these numbers of nodes."""
@@ -79,10 +82,12 @@ class ZoneRules:
             return OPEN_GRANTS
         return min(OPEN_GRANTS, max(1, math.ceil(rate * CONFIRMED_WITHIN)))
 
-    def waited(self, turn: _Turn) -> datetime:
-        """Return when a node has waited for the minimum time."""
+    def tick_for(self, turn: _Turn) -> datetime:
+        """Return the first tick after a node has begun to wait. Without a period this is at once."""
+        if not self.period:
+            return turn.since
         try:
-            return turn.since + self.wait
+            return turn.since + self.period - (turn.since - _EPOCH) % self.period
         except OverflowError:  # after the end of the calendar
             return _LATEST
 
@@ -291,14 +296,14 @@ class ZoneTable:
         return min((due for name in self._zones if (due := self._due(name)) is not None), default=None)
 
     def may_grant(self, now: datetime) -> bool:
-        """Return whether `decide` could grant anything: a node has waited long enough, and its zone allows it.
+        """Return whether `decide` could grant anything: a tick has come for a node, and its zone allows it.
 
         The present tokens and rates are not considered, because a zone may get a token or another rate in that same
         call.
         """
         room = self._rules.open_grants(max(self._rules.rate, self._rules.secondary_rate))
         return any(
-            len(zone.granted) < room and self._rules.waited(zone.queue[0]) <= now
+            len(zone.granted) < room and self._rules.tick_for(zone.queue[0]) <= now
             for zone in self._zones.values()
             if zone.queue
         )
@@ -309,7 +314,7 @@ class ZoneTable:
             return None
         if len(zone.granted) >= self._rules.open_grants(self._records[name].rate):
             return None  # there is room again when a member confirms a grant, recovers, moves or is deleted
-        return max(token, self._rules.waited(zone.queue[0]))
+        return max(token, self._rules.tick_for(zone.queue[0]))
 
     def _decide_zone(
         self,
@@ -329,14 +334,14 @@ class ZoneTable:
             return
         zone, rules = self._zones[name], self._rules
         rate = 0.0 if lost else rules.rate_of(state, zone.nodes)
-        head = rules.waited(zone.queue[0]) if zone.queue else None
+        head = rules.tick_for(zone.queue[0]) if zone.queue else None
         bucket = _bucket(before).not_after(now) if before is not None else Bucket.full(rules.rate, now)
         if before is not None and before.stopped and not stopped:
             bucket = Bucket(rate, 0.0, now)
         bucket = bucket.swap(rate, now, waited=head is not None and head <= now)
         fresh = 0
         room = rules.open_grants(rate) - len(zone.granted)
-        while fresh < min(room, len(zone.queue)) and rules.waited(zone.queue[fresh]) <= now and bucket.has_token(now):
+        while fresh < min(room, len(zone.queue)) and rules.tick_for(zone.queue[fresh]) <= now and bucket.has_token(now):
             bucket = bucket.take(now)
             fresh += 1
         granted = [self._entry(turn) for turn in zone.queue[:fresh]]

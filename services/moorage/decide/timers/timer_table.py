@@ -14,6 +14,11 @@ from msgspec import Raw, Struct
 _SLACK: Final = 64
 """The number of outdated entries of the heap that are always tolerated."""
 
+_SORTED: Final = 100_000
+"""The number of entries of the heap up to which those that are due are sorted. Sorting more would take too long."""
+
+_Entry = tuple[float, str, "Timer"]
+
 
 class Timer(Struct, gc=False):
     """A timer. There may be a million of them, all due within a second, so this is as small as it can be."""
@@ -49,17 +54,26 @@ class TimerTable:
 
     The deadlines are a heap with lazy deletion. A timer itself shows whether its entry still counts, so that taking a
     timer out searches no table. Seconds as floats distinguish microseconds until the year 2242.
+
+    When more are due than one call takes, the rest is sorted. Then each takes a small part of the time that the heap
+    takes to find the next one.
     """
 
-    __slots__ = ("_deadlines", "_fired", "_timers", "_waiting")
+    __slots__ = ("_deadlines", "_due", "_fired", "_is_storm", "_timers", "_waiting")
 
     def __init__(self) -> None:
         self._timers: dict[str, Timer] = {}
         self._fired: dict[str, int] = {}
         """The fired generations of timers without a record."""
 
-        self._deadlines: list[tuple[float, str, Timer]] = []
+        self._deadlines: list[_Entry] = []
         """A heap of seconds since the epoch, id and timer. Numbers are compared in half the time of instants."""
+
+        self._due: list[_Entry] = []
+        """Entries that were due when they were taken out of the heap, latest first."""
+
+        self._is_storm = False
+        """Whether the last call has taken as many timers as it may."""
 
         self._waiting = 0
 
@@ -107,22 +121,45 @@ class TimerTable:
     def take_due(self, now: datetime, limit: int) -> list[Timer]:
         """Take timers whose deadline is not after `now`, earliest first, then by id. They count as fired."""
         taken: list[Timer] = []
-        heap, until = self._deadlines, now.timestamp()
-        while heap and len(taken) < limit and heap[0][0] <= until:
-            timer = heappop(heap)[2]
-            if timer.waits:
-                timer.waits = False
-                timer.fired = timer.generation
-                taken.append(timer)
+        until = now.timestamp()
+        if self._due and (self._due[0][0] > until or (self._deadlines and self._deadlines[0] < self._due[0])):
+            self._deadlines += self._due  # the clock was set back, or an earlier timer was set meanwhile
+            self._due = []
+            heapify(self._deadlines)
+        while len(taken) < limit and (self._due or (self._deadlines and self._deadlines[0][0] <= until)):
+            if not self._due and self._is_storm and len(self._deadlines) <= _SORTED:
+                self._sort_due(until)
+            if not self._due:
+                entries = [heappop(self._deadlines)]
+            else:
+                entries = self._due[len(taken) - limit :]
+                del self._due[len(taken) - limit :]
+                entries.reverse()
+            for _, _, timer in entries:
+                if timer.waits:
+                    timer.waits = False
+                    timer.fired = timer.generation
+                    taken.append(timer)
         self._waiting -= len(taken)
+        self._is_storm = len(taken) == limit
         return taken
+
+    def _sort_due(self, until: float) -> None:
+        heap = self._deadlines
+        self._due = [entry for entry in heap if entry[0] <= until]
+        self._due.sort(reverse=True)
+        self._deadlines = [entry for entry in heap if entry[0] > until]
+        heapify(self._deadlines)
 
     def next_deadline(self) -> datetime | None:
         """Return the earliest deadline that has not fired yet. None if there is none."""
-        heap = self._deadlines
+        heap, due = self._deadlines, self._due
         while heap and not heap[0][2].waits:
             heappop(heap)
-        return heap[0][2].deadline if heap else None
+        while due and not due[-1][2].waits:
+            due.pop()
+        first = min((entries[place] for entries, place in ((heap, 0), (due, -1)) if entries), default=None)
+        return first[2].deadline if first is not None else None
 
     def forget_orphans(self) -> None:
         """Drop fired timers that no longer exist. Call this only when all timers have been restored.

@@ -89,7 +89,7 @@ class _Log:
         self._stack = stack
         self._store = store
 
-    async def commit(self, writes: Sequence[Write]) -> int:
+    async def commit(self, writes: Sequence[Write], *, is_shown: bool = True) -> int:  # noqa: ARG002 - as `_Store` says
         for write in writes:
             self._write(write)
         return self._store.version

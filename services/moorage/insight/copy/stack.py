@@ -364,13 +364,15 @@ class MemoryStack:
         self._offer(owner, None, needs.tables)
         if needs.globals:
             self._read_globals(owner.service.name, needs.globals)
-        lagging: set[str] = set()
+        lagging: dict[str, str] = {}
         for one in (one for one in needs.upstream if one.service in self.services):
-            for topic in one.topics:
-                done = self._committed.get((one.service, topic.short, owner.partition), 0)
-                unread = self.topics.partition(topic, owner.partition, done)
-                lagging.update(key for record in unread if (key := one.concerns(topic, record.name)) is not None)
-        return Freshness(self.now, ends, frozenset(lagging))
+            for topic, partition in one.read_places(needs.keys, own=owner.partition, partitions=self.partitions):
+                done = self._committed.get((one.service, topic.short, partition), 0)
+                for record in self.topics.partition(topic, partition, done):
+                    key = one.concerns(topic, record.name, record.value or b"")
+                    if key is not None:
+                        lagging.setdefault(key, one.service)
+        return Freshness(self.now, ends, lagging, needs.keys)
 
     def _follow(self, owner: CopyTask) -> None:
         for topic in owner.service.follows:

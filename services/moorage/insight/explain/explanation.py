@@ -155,10 +155,11 @@ def eviction_ends(event: EvictionDecided) -> Until | None:
         case EvictionState.SCHEDULED:
             return Until(f"has to leave {where}: {event.message or event.reason}", event.deadline)
         case EvictionState.HELD:
-            waits = f"held by {', '.join(event.held_by)}" if event.held_by else "waits for the governor's answer"
-            # The governor's message may name what holds it, too.
-            told = event.message if event.message.startswith("held by ") else f"{waits}: {event.message}"
-            return Until(f"was due to leave {where}, {told.removesuffix(': ')}", event.deadline, event.held_by)
+            # The message is that of the governor, or ends with the reason of a row of docs/eviction.md.
+            message = event.message
+            if event.held_by and not message.startswith("held by "):
+                message = f"held by {', '.join(event.held_by)}: {message}".removesuffix(": ")
+            return Until(f"was due to leave {where}, {message or 'waits for a grant'}", event.deadline, event.held_by)
         case EvictionState.REQUESTED:
             why = f"is being evicted from {where}: {event.message or event.reason}"
             if (said := event.escalation) is not None:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.insight.explain.history import BY_KEY, OF_FLEET, OF_TARGETS, WHOLE, Places
-from moorage.insight.query.query_tables import QueryTables
+from moorage.insight.query.query_tables import QueryTables, correlation_of
 from moorage.runtime.service import GlobalView, Input
 from moorage_schemas.topics import Topic
 
@@ -38,8 +38,6 @@ _EARLIER: Final = 16
 
 _MASK: Final = (1 << 64) - 1
 _NEVER: Final = (1 << 63) - 1  # no offset
-_ID: Final = "ce_id"
-_CORRELATION: Final = "ce_correlationid"
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -112,7 +110,7 @@ class ChainIndex(GlobalView):
 
     def fold(self, topic: Topic, record: Any) -> None:
         """Add a consumed record by its headers, if it may be requested."""
-        correlation = _correlation(record.headers)
+        correlation = correlation_of(record.headers)
         if correlation is None:
             return  # it may be in structured mode, which Moorage never writes
         young = record.timestamp >= self._young
@@ -163,17 +161,6 @@ class ChainIndex(GlobalView):
     def size(self) -> int:
         """The number of records in the index."""
         return sum(map(len, self._places.values()))
-
-
-def _correlation(headers: Iterable[tuple[str, bytes]]) -> bytes | None:
-    """Return the id of a record's chain. It is the record's own id if the record began the chain."""
-    own = None
-    for name, value in headers:
-        if name == _CORRELATION and value:
-            return value
-        if name == _ID:
-            own = value
-    return own
 
 
 def _hashes(ids: Iterable[bytes]) -> Hashes:

@@ -25,6 +25,7 @@ from moorage.insight.explain.explanation import NotFoundError
 from moorage.insight.explain.question import WITHOUT_NAMESPACE, Question, QuestionError
 from moorage.insight.query.simulations import BusyError, Simulator
 from moorage.insight.query.worker import REQUESTS, SECONDS, Answer, NotReadyError, QueryWorker
+from moorage.runtime.kafka.tables.shared_reader import SharedReader
 from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
 
@@ -50,9 +51,9 @@ class Endpoint:
         self._worker: QueryWorker | None = None
         self._simulator: Simulator | None = None
 
-    def make(self, settings: Settings) -> QueryWorker:
-        """Return the worker that answers."""
-        self._worker = QueryWorker(settings)
+    def make(self, settings: Settings, shared: SharedReader | None = None) -> QueryWorker:
+        """Return the worker that answers. It has readers of its own, or one that is shared by the process."""
+        self._worker = QueryWorker(settings, shared=shared)
         self._simulator = Simulator(settings)
         return self._worker
 

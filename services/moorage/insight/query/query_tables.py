@@ -1,15 +1,18 @@
 """The tables that explanations rest on: the last record of each key, kept up to date, and placement's view.
 
-An event is decoded at once only if placement's view needs it. Otherwise its bytes are kept, and decoded when an
-explanation needs it. Records can be found by their ids, by their chains, and by the owners of their workloads.
+A record is kept as it was received until an explanation needs the tables. Of a key, only its last record is kept. The
+number of such unread records is limited, and beyond it the oldest ones are read into the tables. There, an event is
+decoded at once only if placement's view needs it. Otherwise its bytes are kept, and decoded when an explanation needs
+it. Records can be found by their ids, by their chains, and by the owners of their workloads.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any, Final, NamedTuple, Self
 
 import orjson
@@ -40,6 +43,32 @@ _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 
 _TOMBSTONES: Final = 50_000
 """The number of deletions that are kept, the latest. They may also be causes. Older ones are `lost` in a chain."""
+
+_MOST_UNREAD: Final = 10_000
+"""The number of unread records that are kept. The first question after a while waits until they are read."""
+
+_MOST_UNREAD_BYTES: Final = 16 << 20
+"""The size of their values that is kept."""
+
+_PORTION: Final = 50
+"""Unread records that are read before other work gets its turn."""
+
+_ID: Final = "ce_id"
+_CORRELATION: Final = "ce_correlationid"
+
+
+class _Unread(NamedTuple):
+    """A record that is not in the tables yet."""
+
+    topic: Topic
+    record: Any
+    correlation: str
+    is_new: bool
+    """Whether the tables had no record of its key."""
+
+    @property
+    def size(self) -> int:
+        return len(self.record.value or b"")
 
 
 class _Head(NamedTuple):
@@ -180,6 +209,13 @@ class QueryTables(GlobalView, Grounds):
         """The keys about each target, by topic."""
 
         self._gone: deque[Stored] = deque()
+        self._unread: dict[tuple[str, bytes], _Unread] = {}
+        """By topic and key, the oldest first."""
+
+        self._unread_bytes = 0
+        self._unread_chains: Counter[str] = Counter()
+        self._new: dict[str, int] = {topic.short: 0 for topic in TOPICS}
+        """The number of unread keys of which the tables have no record, by topic."""
 
     # From the log.
 
@@ -192,6 +228,41 @@ class QueryTables(GlobalView, Grounds):
         return ()  # nothing waits for changes
 
     def fold(self, topic: Topic, record: Any) -> None:
+        """Keep a consumed record until the tables are needed. If there are too many, read the oldest ones."""
+        place = (topic.short, record.key or b"")
+        if place in self._unread:
+            self._take(place)
+        is_new = place[1].decode(errors="replace") not in self._last[topic.short]
+        correlation = (correlation_of(record.headers) or b"").decode(errors="replace")
+        unread = self._unread[place] = _Unread(topic, record, correlation, is_new)
+        self._unread_bytes += unread.size
+        self._unread_chains[correlation] += 1
+        self._new[topic.short] += is_new
+        while len(self._unread) > _MOST_UNREAD or self._unread_bytes > _MOST_UNREAD_BYTES:
+            self._read_oldest()
+
+    def read(self) -> Iterator[None]:
+        """Read all unread records into the tables, a portion at each step. More may be added meanwhile."""
+        while self._unread:
+            for _ in range(min(_PORTION, len(self._unread))):
+                self._read_oldest()
+            yield
+
+    def _read_oldest(self) -> None:
+        unread = self._take(next(iter(self._unread)))
+        self._read(unread.topic, unread.record)
+
+    def _take(self, place: tuple[str, bytes]) -> _Unread:
+        unread = self._unread.pop(place)
+        self._unread_bytes -= unread.size
+        self._new[place[0]] -= unread.is_new
+        if self._unread_chains[unread.correlation] > 1:
+            self._unread_chains[unread.correlation] -= 1
+        else:
+            del self._unread_chains[unread.correlation]
+        return unread
+
+    def _read(self, topic: Topic, record: Any) -> None:
         """Apply a consumed record. If it is not an event of Moorage, it is logged, and its key has no record."""
         meta, key = codec.attributes(topic, record), (record.key or b"").decode(errors="replace")
         if meta is not None and not self._view.wants(topic, key):
@@ -220,11 +291,11 @@ class QueryTables(GlobalView, Grounds):
         stored = Stored(self._packers[topic.short], topic, record, key=key, meta=meta, event=event)
         self._last[topic.short][key] = stored
         self._by_id[meta.id] = stored
-        chain = self._chains.setdefault(meta.correlation, stored)
-        if isinstance(chain, set):
-            chain.add(stored)
-        elif chain is not stored:
-            self._chains[meta.correlation] = {chain, stored}
+        known = self._chains.setdefault(meta.correlation, stored)
+        if isinstance(known, set):
+            known.add(stored)
+        elif known is not stored:
+            self._chains[meta.correlation] = {known, stored}
         if topic is PLACEMENTS and (owner := _owner(record.value)) not in {"", key}:
             self._made.setdefault(owner, set()).add(key)
         if topic is RESOURCES and (controller := _controller(record.value)):
@@ -247,10 +318,10 @@ class QueryTables(GlobalView, Grounds):
         meta = record.meta
         if self._by_id.get(meta.id) is record:
             del self._by_id[meta.id]
-        chain = self._chains[meta.correlation]
-        if isinstance(chain, set):
-            chain.discard(record)
-        if not isinstance(chain, set) or not chain:
+        known = self._chains[meta.correlation]
+        if isinstance(known, set):
+            known.discard(record)
+        if not isinstance(known, set) or not known:
             del self._chains[meta.correlation]
         if topic is PLACEMENTS and (owner := record.owner) not in {"", key}:
             _discard(self._made, owner, key)
@@ -262,7 +333,12 @@ class QueryTables(GlobalView, Grounds):
     # Questions.
 
     def as_of(self, taken: datetime) -> Self:
-        """Return the tables as the state of a moment. It is valid as long as nothing is read."""
+        """Return the tables as the state of a moment. It is valid as long as nothing is read.
+
+        Records that are still unread are read first.
+        """
+        for _ in self.read():
+            pass
         now = copy(self)
         now.taken = taken
         return now
@@ -286,12 +362,12 @@ class QueryTables(GlobalView, Grounds):
         return (found,) if isinstance(found, Stored) else found
 
     def correlations(self) -> Iterable[str]:
-        """Return the chains of which there are records."""
-        return self._chains
+        """Return the chains of which there are records, unread ones included."""
+        return chain(self._chains, self._unread_chains)
 
     def has_chain(self, correlation: str) -> bool:
         """Return whether there is a record of a chain."""
-        return correlation in self._chains
+        return correlation in self._chains or correlation in self._unread_chains
 
     @override
     def decisions_for(self, owner: str) -> Mapping[str, WorkloadPlaced]:
@@ -317,8 +393,8 @@ class QueryTables(GlobalView, Grounds):
         return [records[key] for key in self._about[topic.short].get(target, ())]
 
     def sizes(self) -> dict[str, int]:
-        """Return the number of records of each topic."""
-        return {short: len(records) for short, records in self._last.items()}
+        """Return the number of records of each topic, unread ones included."""
+        return {short: len(records) + self._new[short] for short, records in self._last.items()}
 
 
 class ChainsNow(Chained):
@@ -344,3 +420,14 @@ def _discard(index: dict[str, set[str]], name: str, one: str) -> None:
         found.discard(one)
         if not found:
             del index[name]
+
+
+def correlation_of(headers: Iterable[tuple[str, bytes]]) -> bytes | None:
+    """Return the id of a record's chain. It is the record's own id if the record began the chain."""
+    own = None
+    for name, value in headers:
+        if name == _CORRELATION and value:
+            return value
+        if name == _ID:
+            own = value
+    return own

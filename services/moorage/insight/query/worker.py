@@ -29,6 +29,7 @@ from moorage.insight.query.query_tables import NAME, ChainsNow, QueryTables
 from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.tables.global_tables import GlobalReader
 from moorage.runtime.kafka.tables.offsets import Offsets
+from moorage.runtime.kafka.tables.shared_reader import SharedReader
 from moorage.runtime.kafka.tables.table_age import TableAge, tombstones_kept
 from moorage.runtime.process import metrics
 from moorage.runtime.process.clock import Clock, WallClock
@@ -167,12 +168,14 @@ class QueryWorker(TaskMember):
 
     Args:
         settings: the address of Kafka and the settings of the services, with the fleet's actual number of partitions.
+        shared: reads for all views of the process. Without it, this worker has readers of its own.
     """
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+    def __init__(self, settings: Settings, clock: Clock | None = None, *, shared: SharedReader | None = None) -> None:
         super().__init__(NAME)
         self._settings = settings
         self._clock = clock or WallClock()
+        self._shared = shared
         self._reading: _Reading | None = None
         self._slots = asyncio.Semaphore(_AT_ONCE)
         self._waiting = 0
@@ -260,6 +263,8 @@ class QueryWorker(TaskMember):
                 ends = await reading.freshen(TOPICS)
         except TimeoutError:
             raise NotReadyError(f"what is committed was not read within {_FRESH_SECONDS:g} s") from None
+        for _ in reading.tables.read():
+            await asyncio.sleep(0)
         # Nothing is awaited, and therefore nothing read, while an explanation is made.
         told = answer(reading.tables.as_of(self._clock.now()), asked)
         if not isinstance(told, Summary):
@@ -292,7 +297,7 @@ class QueryWorker(TaskMember):
             if not failure.done():
                 failure.set_exception(error)
 
-        reading = _Reading(self._settings, self._clock, fail)
+        reading = _Reading(self._settings, self._clock, fail, self._shared)
         try:
             await reading.start()
             self._reading = reading
@@ -320,7 +325,9 @@ class _Reading:
         fail: called when the tables can no longer be used.
     """
 
-    def __init__(self, settings: Settings, clock: Clock, fail: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self, settings: Settings, clock: Clock, fail: Callable[[BaseException], None], shared: SharedReader | None
+    ) -> None:
         self.tables = QueryTables(settings)
         self._index = ChainIndex(self.tables, clock.now().timestamp())
         self._settings = settings
@@ -332,6 +339,7 @@ class _Reading:
             "partitions": settings.partitions,
             "on_change": lambda _: None,
             "on_failure": fail,
+            "shared": shared,
         }
         self.tables_reader = GlobalReader(
             topics=TOPICS, view=self.tables, fold=self.tables.fold, client_id=f"{client_id}-tables", **common

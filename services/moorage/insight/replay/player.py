@@ -314,6 +314,5 @@ class Player:
         self._break(owner, f"what went before came out otherwise: {why}")
 
     def _made(self, owner: _Owner, decision: BatchDecision) -> Made:
-        positions = {topic.short: offset for topic, offset in owner.engine.positions.items()}
-        records = self._encoder.records(decision, positions)
+        records = self._encoder.records(decision, owner.engine.rests_on())
         return Made(owner.deciding, owner.partition, owner.session, records, doubt=owner.doubt)

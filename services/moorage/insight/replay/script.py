@@ -10,7 +10,7 @@ from typing_extensions import override
 from moorage.insight.replay.recording import RecordedRecord, Recording
 from moorage.runtime.engine.journal import Book, Flag, Taken, time_of
 from moorage.runtime.engine.requests import Bounded, Bounds, Refresh, Request
-from moorage.runtime.service import Freshness
+from moorage.runtime.service import EVERYTHING, Freshness
 from moorage_schemas.topics import Topic
 
 
@@ -99,7 +99,8 @@ class Script(Book):
             return Freshness(
                 time_of(now),
                 dict(zip(request.needs.tables, ends, strict=True)),
-                None if lagging is None else frozenset(lagging),
+                _lagging(lagging),
+                request.needs.keys,
             )
         except (ValueError, TypeError):
             raise MisfitError(f"it asks {request!r} and then received {found!r}") from None
@@ -151,3 +152,10 @@ class Script(Book):
             raise MisfitError(f"it requests {wanted!r} where it then found {token!r}")
         self._at += 1
         return token
+
+
+def _lagging(found: Any) -> dict[str, str]:
+    """Return the lagging keys of a recorded read. Those of version 0.1.0 have no service, and None for all."""
+    if isinstance(found, dict):
+        return found
+    return {EVERYTHING: ""} if found is None else dict.fromkeys(found, "")

@@ -34,6 +34,7 @@ from moorage.runtime.process.shared_files import write_whole
 from moorage.runtime.settings.environment import KAFKA_VERSION
 
 _POLL = 0.03  # seconds between two checks of something that no event reports
+_ENDED_POLL = 0.5  # the same for whether a broker that runs has ended
 _ROOM_MB = 100  # with less, a broker would fail within minutes, with a less helpful message
 _PORT_TRIES = 3
 _ALL_LINES = 10_000  # more than are read of a log
@@ -179,7 +180,7 @@ class EmbeddedKafka:
             raise RuntimeError("the embedded Kafka was not started")
         process = self._process
         while (code := process.poll()) is None:  # noqa: ASYNC110 - no event reports it on every platform
-            await asyncio.sleep(_POLL * 5)
+            await asyncio.sleep(_ENDED_POLL)
         return code
 
     def log_tail(self, lines: int = 15) -> str:

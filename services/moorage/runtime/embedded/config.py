@@ -46,12 +46,18 @@ TUNING = {
     "group.consumer.min.heartbeat.interval.ms": "300",
     # An abandoned transaction blocks readers until it is aborted, so check every second instead of every ten.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # A transaction right after another one waits until the markers of that one are written, mostly for a millisecond.
+    # The broker checks every millisecond, not every 20.
+    "add.partitions.to.txn.retry.backoff.ms": "1",
     # After a kill -9 the controller waits this long before it accepts the restarted broker, so a restart takes at least
     # this long (default 9 s). When the broker hangs for longer, its controller removes the leader of every partition
     # for a moment. Kafka 4.3.1 can lose the markers of transactions that end in that moment. Moorage repairs this
     # (docs/decisions/0013). Other clients of this broker may wait for such a partition forever.
     "broker.session.timeout.ms": "6000",
-    "broker.heartbeat.interval.ms": "400",
+    "broker.heartbeat.interval.ms": "1000",
+    # By default the controller writes a record every half second, so that lagging controllers and brokers are noticed.
+    # One node cannot lag behind itself, and this takes a third of its processor time at rest.
+    "metadata.max.idle.interval.ms": "0",
     # A small machine: fewer threads, and a cleaner's buffer that fits the heap (default 128 MB).
     "num.network.threads": "2",
     "num.io.threads": "4",

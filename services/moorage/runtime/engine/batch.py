@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
@@ -16,7 +16,7 @@ from moorage.runtime.process.failures import EncodeError, StartAfresh
 from moorage.runtime.process.logs import bound_to
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings.moorage_configuration import Configuration
-from moorage.runtime.wire.record_format import RecordFormat, dead_letter
+from moorage.runtime.wire.record_format import HandedOver, RecordFormat, dead_letter
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.topics import Topic, partition_of
 
@@ -72,6 +72,9 @@ class BatchDecision:
     fresh: bool = False
     """Whether it holds decisions on tables that were read to their present ends. They are soon out of date."""
 
+    rests_on: Mapping[str, int] = field(default_factory=dict)
+    """The positions on which the state rests after the decision: `PartitionEngine.rests_on`."""
+
 
 class BatchProcessor(Generic[S]):
     """Calls the service for one partition's records. It outlives the partition's states.
@@ -114,7 +117,10 @@ class BatchProcessor(Generic[S]):
         """The configuration that the service decides by; None when it needs none."""
 
         self._singly: set[tuple[str, int]] = set()
-        self._poison: dict[tuple[str, int], str] = {}
+        self._poison: dict[tuple[str, int], tuple[str, str]] = {}
+        """For each record on which the service has failed, its event's id and the error. A record that was handed over
+        in memory, and never written, may not be the one that has its offset in the end."""
+
         self._fresh = False
 
     @property
@@ -144,14 +150,21 @@ class BatchProcessor(Generic[S]):
                     decision.left = records[number:]
                     return
                 yield Turn()
-            decoded = self._form.decode(topic, record, third_party=topic in third_party, max_bytes=self._largest())
-            place = (topic.short, record.offset)
-            alone = careful and (place in self._singly or place in self._poison)
+            decoded = (
+                record.input
+                if type(record) is HandedOver
+                else self._form.decode(topic, record, third_party=topic in third_party, max_bytes=self._largest())
+            )
+            poisonous = alone = False
+            if careful:
+                place = (topic.short, record.offset)
+                poisonous = place in self._poison and self._poison[place][0] == _id_of(decoded)
+                alone = poisonous or place in self._singly
             if alone or isinstance(decoded, Malformed):
                 if not (yield from self._process(state, run, decision, catching_up=catching_up)):
                     return
                 run = []
-            if careful and place in self._poison:
+            if poisonous:
                 self._bury(decoded, record, decision)
             elif isinstance(decoded, Malformed):
                 self._refuse(state, decoded, decision)
@@ -169,11 +182,19 @@ class BatchProcessor(Generic[S]):
         Raises:
             EncodeError: an event cannot be written.
         """
-        changelogs, serialize, partitions = self._changelogs, self._form.serialize, self._partitions
+        serialize, own, partitions = self._form.serialize, self._partition, self._partitions
         added = []  # all events, or none when one cannot be written
+        topic: Topic | None = None
+        key: str | None = None
+        is_state = False
         for emit in emits:
-            if emit.topic.short in changelogs and partition_of(emit.partition_key, partitions) != self._partition:
-                raise self._strayed(emit)
+            if emit.topic is not topic:
+                topic, key = emit.topic, None
+                is_state = topic.short in self._changelogs
+            if is_state and emit.partition_key is not key:
+                key = emit.partition_key  # records about one target often follow each other
+                if partition_of(key, partitions) != own:
+                    raise self._strayed(emit)
             added.append((emit, serialize(emit)))
         decision.partition = self._partition
         decision.emits += added
@@ -231,7 +252,7 @@ class BatchProcessor(Generic[S]):
             self._singly.update((record.topic.short, record.offset) for record in run)
             log.warning("batch.failed", service=service, partition=self._partition, records=len(run), error=repr(error))
             raise StartAfresh("the service failed on a batch") from error
-        self._poison[first.topic.short, first.offset] = f"{type(error).__name__}: {error}"
+        self._poison[first.topic.short, first.offset] = (first.meta.id, f"{type(error).__name__}: {error}")
         with bound_to(first.meta, first.key, service=service):
             log.error(
                 "record.poisonous",
@@ -252,7 +273,7 @@ class BatchProcessor(Generic[S]):
             offset=decoded.offset,
             raw=self._form.raw(record),
             reason=RefusalReason.INVALID_EVENT.value,
-            message=f"the service failed on it: {self._poison[place]}",
+            message=f"the service failed on it: {self._poison[place][1]}",
             rule=rule,
         )
         cause = decoded.meta if isinstance(decoded, Input) else None
@@ -308,3 +329,7 @@ class BatchProcessor(Generic[S]):
             f"partition {self._partition}, but this key belongs to partition "
             f"{partition_of(emit.partition_key, self._partitions)}"
         )
+
+
+def _id_of(decoded: Input | Malformed) -> str:
+    return decoded.meta.id if isinstance(decoded, Input) else ""

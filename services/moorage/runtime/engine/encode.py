@@ -9,18 +9,18 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 import structlog
-from msgspec.structs import replace
 
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.journal import STEPS_HEADER, Part, TaskBook, fits, heading, texts
 from moorage.runtime.process import metrics
 from moorage.runtime.process.logs import bound_to
-from moorage.runtime.service import Emit, Service, child_id, id_text, source_name
+from moorage.runtime.service import Emit, Service, child_id, child_meta, id_text, source_name
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire import codec
 from moorage.runtime.wire.codec import Outgoing
+from moorage.runtime.wire.kafka_records import NULL, VARINT, header_bytes
 from moorage_schemas.condition import FAILED, REFUSED
-from moorage_schemas.envelope import CONFIGURATION_HEADER, CONTENT_TYPE, Meta, event_id, id_of, to_headers
+from moorage_schemas.envelope import CONFIGURATION_HEADER, CONTENT_TYPE, Meta, event_id, id_bytes, to_headers
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.journal import StepsTaken
 from moorage_schemas.times import format_time
@@ -28,29 +28,49 @@ from moorage_schemas.topics import EVICTIONS, JOURNAL, PLACEMENTS, TAINTS, TIMER
 
 log = structlog.get_logger(__name__)
 
-_SPEC_VERSION = ("ce_specversion", b"1.0")
-_CONTENT_TYPE = (CONTENT_TYPE, b"application/json")
-_SUBJECT = 6  # its place among the headers
+_SPEC_VERSION = header_bytes("ce_specversion", b"1.0")
+_CONTENT_TYPE = header_bytes(CONTENT_TYPE, b"application/json")
+_HASHED = 32  # the length of an id, which is a hash
+_HEADERS = 9  # the headers that every record has
+
+
+def _named(name: str) -> bytes:
+    """Return the bytes of a header up to the length of its value."""
+    return VARINT[len(name)] + name.encode()
+
+
+_ID = _named("ce_id") + VARINT[_HASHED]
+_ID_AT = 1 + len(_SPEC_VERSION) + len(_ID)
+"""Where the id is in the headers, after their number."""
+
+_SUBJECT, _CORRELATION, _CAUSATION = map(_named, ("ce_subject", "ce_correlationid", "ce_causationid"))
+_TRACE = _named("traceparent")
 
 
 class _Place(NamedTuple):
-    """The common part of all records of one topic."""
+    """The common part of all records of one topic in a decision."""
 
     of: Topic | None
     topic: str
     is_state: bool
-    source: tuple[str, bytes]
-    type: tuple[str, bytes]
+    middle: bytes
+    """The headers between the id and the subject, and the subject's name."""
+
+    sources: bytes
+    """The headers with the positions, for a state record."""
+
+    headers: int
+    """The number of headers without a trace and a configuration."""
 
 
-_NOWHERE = _Place(None, "", is_state=False, source=("", b""), type=("", b""))
+_NOWHERE = _Place(None, "", is_state=False, middle=b"", sources=b"", headers=0)
 
 
 class Encoder:
     """Encodes the decisions of one service.
 
-    The headers are those of `envelope.to_headers(service.child_meta(...))`. They are built in one step, because this
-    code runs for every record that is written. A test checks that both ways agree.
+    The headers are those of `envelope.to_headers(service.child_meta(...))`. They are written as bytes in one step,
+    because this code runs for every record that is written. A test checks that both ways agree.
     """
 
     def __init__(self, service: Service[Any], *, prefix: str, partitions: int) -> None:
@@ -59,7 +79,6 @@ class Encoder:
         self._source = source_name(service.name)
         self._prefix = prefix
         self._partitions = partitions
-        self._places: dict[str, _Place] = {}
 
     def records(self, decision: BatchDecision, positions: Mapping[str, int]) -> list[Outgoing]:
         """Return the records of a decision.
@@ -75,45 +94,93 @@ class Encoder:
             (codec.SOURCES_HEADER, codec.sources_value(positions)),
             (codec.BEFORE_HEADER, codec.before_value(before, positions)),
         )
-        time = ("ce_time", format_time(decision.now).encode())
+        written = b"".join(header_bytes(*header) for header in sources)
+        time = header_bytes("ce_time", format_time(decision.now).encode())
         ordinals: dict[str, int] = {}
         records: list[Outgoing] = []
+        places: dict[str, _Place] = {}
         place = _NOWHERE
+        generation, by = 0, b""
+        varint, join = VARINT, b"".join
         for (emit, value), configuration in zip(decision.emits, decision.configurations, strict=True):
             topic, key, cause = emit.topic, emit.key, emit.cause
             if topic is not place.of:
-                place = self._places.get(topic.short) or self._place(topic)
+                place = places.get(topic.short) or self._place(topic, time, written)
+                places[topic.short] = place
             raw_key = key.encode()
-            if emit.meta is not None:
-                headers = to_headers(emit.meta)
-            else:
-                cause_id = cause.id.encode()
-                headers = [
-                    _SPEC_VERSION,
-                    ("ce_id", _id(emit, ordinals).encode()),
-                    place.source,
-                    place.type,
-                    _CONTENT_TYPE,
-                    time,
-                    ("ce_subject", raw_key),
-                    ("ce_correlationid", cause.correlation_id.encode() or cause_id),
-                    ("ce_causationid", cause_id),
-                ]
-                if not key:
-                    del headers[_SUBJECT]
-                if cause.traceparent:
-                    headers.append(("traceparent", cause.traceparent.encode()))
-                if configuration:
-                    headers.append((CONFIGURATION_HEADER, b"%d" % configuration))
-            if place.is_state:
-                headers += sources
             # `BatchProcessor.add` has checked that state belongs to the decision's partition.
             known = place.is_state and decision.partition >= 0
             partition = decision.partition if known else partition_of(emit.partition_key, self._partitions)
-            records.append(Outgoing(place.topic, partition, raw_key, value, headers))
+            if emit.meta is not None or not key:
+                meta = emit.meta or self._meta(emit, decision.now, _id(emit, ordinals).decode(), configuration)
+                headers = [*to_headers(meta), *(sources if place.is_state else ())]
+                records.append(Outgoing.of(place.topic, partition, raw_key, value, headers))
+            else:
+                if configuration != generation:
+                    generation = configuration
+                    by = header_bytes(CONFIGURATION_HEADER, b"%d" % generation) if generation else b""
+                cause_id = cause.id.encode()
+                correlation = cause.correlation_id.encode() or cause_id
+                count, trace = place.headers + (generation > 0), b""
+                if cause.traceparent:
+                    trace = cause.traceparent.encode()
+                    trace = join((_TRACE, varint[len(trace)], trace))
+                    count += 1
+                key_length = varint[len(raw_key)]
+                record = join(
+                    (
+                        key_length,
+                        raw_key,
+                        NULL if value is None else varint[len(value)],
+                        value or b"",
+                        varint[count],
+                        _SPEC_VERSION,
+                        _ID,
+                        _id(emit, ordinals),
+                        place.middle,
+                        key_length,
+                        raw_key,
+                        _CORRELATION,
+                        varint[len(correlation)],
+                        correlation,
+                        _CAUSATION,
+                        varint[len(cause_id)],
+                        cause_id,
+                        trace,
+                        by,
+                        place.sources,
+                    )
+                )
+                records.append(Outgoing(place.topic, partition, raw_key, value, record))
         if log.is_enabled_for(logging.DEBUG):
             self._log_events(decision, records)
         return records
+
+    def attributes(self, emit: Emit, record: Outgoing, now: datetime, configuration: int) -> Meta | None:
+        """Return the attributes of a record that `records` has made; None when only its headers have them.
+
+        This runs for every record that a service of a chain hands over, and its id is all that is read from the bytes.
+        """
+        if emit.meta is not None or not emit.key:
+            return None
+        begin, cause = record.begin + _ID_AT, emit.cause
+        return codec.new_meta(
+            (
+                record.record[begin : begin + _HASHED].decode(),
+                self._source,
+                emit.topic.event_type,
+                now,
+                emit.key,
+                cause.correlation,
+                cause.id,
+                cause.traceparent,
+                configuration,
+                (),
+            )
+        )
+
+    def _meta(self, emit: Emit, now: datetime, id_: str, configuration: int) -> Meta:
+        return child_meta(emit, source=self._source, now=now, configuration=configuration)._replace(id=id_)
 
     def _log_events(self, decision: BatchDecision, records: Sequence[Outgoing]) -> None:
         """Log every event of a decision with its id, its correlation id and its subject."""
@@ -127,15 +194,22 @@ class Encoder:
                     tombstone=emit.content is None,
                 )
 
-    def _place(self, topic: Topic) -> _Place:
-        place = self._places[topic.short] = _Place(
+    def _place(self, topic: Topic, time: bytes, sources: bytes) -> _Place:
+        is_state = topic in self._changelogs
+        headers = (
+            header_bytes("ce_source", self._source.encode()),
+            header_bytes("ce_type", topic.event_type.encode()),
+            _CONTENT_TYPE,
+            time,
+        )
+        return _Place(
             of=topic,
             topic=topic.name(self._prefix),
-            is_state=topic in self._changelogs,
-            source=("ce_source", self._source.encode()),
-            type=("ce_type", topic.event_type.encode()),
+            is_state=is_state,
+            middle=b"".join((*headers, _SUBJECT)),
+            sources=sources if is_state else b"",
+            headers=_HEADERS + 2 * is_state,
         )
-        return place
 
     def count(self, decision: BatchDecision) -> None:
         """Update the metrics for a decision. Called when it is committed."""
@@ -167,11 +241,11 @@ _DECIDED = frozenset(topic.short for topic in (EVICTIONS, PLACEMENTS, TAINTS))
 """The topics whose events state when the report was made that led to them."""
 
 
-def _id(emit: Emit, ordinals: dict[str, int]) -> str:
+def _id(emit: Emit, ordinals: dict[str, int]) -> bytes:
     """Return the id of an event. `ordinals` has the number of the last event of each step of this decision."""
     about = id_text(emit)
     ordinal = ordinals[about] = ordinals.get(about, -1) + 1
-    return child_id(emit, ordinal) if ordinal else id_of(about)
+    return child_id(emit, ordinal).encode() if ordinal else id_bytes(about)
 
 
 def _topic(written: tuple[Emit, bytes | None]) -> Topic:
@@ -191,11 +265,11 @@ def with_steps(
         first = records[0]
         header = heading(book, decision.number, len(records), parts)
         topic = decision.emits[0][0].topic
-        size = len(first.key) + len(first.value or b"") + sum(len(name) + len(value) for name, value in first.headers)
-        if not fits(header, size, topic.max_message_bytes):
+        if not fits(header, len(first.record), topic.max_message_bytes):
             header = heading(book, decision.number, len(records), ())
             records = [*records, *_steps_alone(book, decision, parts, settings)]
-        records[0] = replace(first, headers=[*first.headers, (STEPS_HEADER, header)])
+        headers = [*first.headers, (STEPS_HEADER, header)]
+        records[0] = Outgoing.of(first.topic, first.partition, first.key, first.value, headers)
         return records
     return [*records, *_steps_alone(book, decision, parts, settings)]
 
@@ -214,5 +288,5 @@ def _steps_alone(book: TaskBook, decision: BatchDecision, parts: Sequence[Part],
         )
         value = StepsTaken(service=service, run=run, first=first, steps=text).model_dump_json().encode()
         name = JOURNAL.name(settings.topic_prefix)
-        found.append(Outgoing(name, book.partition, run.encode(), value, to_headers(meta)))
+        found.append(Outgoing.of(name, book.partition, run.encode(), value, to_headers(meta)))
     return found

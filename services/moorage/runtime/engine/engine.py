@@ -40,6 +40,9 @@ _NO_LIMITS: Final[Mapping[Topic, int]] = MappingProxyType({})
 
 _WAKE_HOLD = timedelta(seconds=1)  # how long a wake-up that failed is postponed; it doubles with each failure
 _WAKE_HOLD_MAX = timedelta(seconds=60)
+_SET_BACK = timedelta(seconds=5)
+"""A larger step back of the clock would lengthen waits too much, so the partition starts again."""
+
 _SHOWN = 5  # the keys of repairs that a log line has
 _BACKLOG = 8  # queued batches at which waiting records are no longer taken in the order in which they were written
 
@@ -82,9 +85,6 @@ class Transaction:
     decision: BatchDecision
     offsets: dict[Topic, int]
     """The offsets that are committed with it; empty when they may follow later."""
-
-    positions: dict[Topic, int]
-    """The next offset of every source, on which the state rests after the transaction."""
 
 
 class PartitionEngine(Generic[S]):
@@ -133,6 +133,7 @@ class PartitionEngine(Generic[S]):
         self._passed: dict[str, int] = {}
         self._marks: dict[Topic, int] = {}
         self._dirty_since: datetime | None = None
+        self._latest: datetime | None = None
         self._reconcile_at: datetime | None = None
         self._hold_until: datetime | None = None
         self._hold = _WAKE_HOLD
@@ -187,19 +188,32 @@ class PartitionEngine(Generic[S]):
         return self._positions.get(topic)
 
     def progress_of(self, upstream: Upstream, below: int = 0) -> Mapping[str, int]:
-        """Return how far an upstream service had read each of its topics when it last wrote; by short name.
+        """Return how far an upstream service had read each of its topics by the last record of `via`; by short name.
 
         Args:
             upstream: the service, and its topics.
-            below: the service's records below this offset count as soon as they are offered, because they are decided
-        on before the result is used. Later records count only once they are decided on.
+            below: records below this offset count as soon as they are offered, because they are decided on before the
+                result is used. Later records count only once they are decided on.
         """
+        via = upstream.via
+        if via is None:
+            return {}
         record = next(
-            (queued for topic, queued in reversed(self._queue) if topic is upstream.via and queued.offset < below),
-            None if self._tables is None else self._tables.last.get(upstream.via.short),
+            (queued for topic, queued in reversed(self._queue) if topic is via and queued.offset < below),
+            None if self._tables is None else self._tables.last.get(via.short),
         )
-        found = None if record is None else self._form.positions(record, source_name(upstream.service))
+        return self._told_by(record, upstream.teller or upstream.service)
+
+    def _told_by(self, record: Any, writer: str) -> Mapping[str, int]:
+        found = None if record is None else self._form.positions(record, source_name(writer))
         return found or {}
+
+    def _passed_on(self) -> dict[str, int]:
+        """Return how far services before this one had read, by the last records of the tables that state it."""
+        found: dict[str, int] = {}
+        for topic, writer in self.service.passes.items():
+            found.update(self._told_by(self._known.last.get(topic.short), writer))
+        return found
 
     # Restoring.
 
@@ -270,7 +284,7 @@ class PartitionEngine(Generic[S]):
         self._queue.clear()
         self._passed.clear()
         self._marks.clear()
-        self._dirty_since = None
+        self._dirty_since = self._latest = None
         self.caught_up = False
         self._has_begun = False
         self._is_configured = False
@@ -298,7 +312,12 @@ class PartitionEngine(Generic[S]):
         """Return whether every record of a source below an offset was offered."""
         return max(self._passed.get(topic.short, 0), self._positions[topic]) >= offset
 
-    def _done(self, topic: Topic, offset: int) -> bool:
+    @property
+    def is_before_markers(self) -> bool:
+        """Whether positions can move past transaction markers after the last record."""
+        return not self._queue and any(self._passed.get(topic.short, 0) > at for topic, at in self._positions.items())
+
+    def done(self, topic: Topic, offset: int) -> bool:
         """Return whether every record of a source below an offset was decided on."""
         return self.reached(topic, offset) and not any(
             queued is topic and record.offset < offset for queued, record in self._queue
@@ -372,9 +391,11 @@ class PartitionEngine(Generic[S]):
         """Decide on the offered records, and on due work.
 
         Raises:
-            StartAfresh: the service failed, and nothing of this decision may be written.
+            StartAfresh: the service failed, or the clock was set back, and nothing of this decision may be written.
         """
-        return (yield from self._noted(self._decide(BatchDecision(now, number=self._book.decides(now)))))
+        decision = yield from self._noted(self._decide(BatchDecision(now, number=self._book.decides(now))))
+        decision.rests_on = self.rests_on()
+        return decision
 
     def _noted(self, steps: Steps[R]) -> Steps[R]:
         """Run steps, and note the answers and the points at which other tasks may have run."""
@@ -391,6 +412,7 @@ class PartitionEngine(Generic[S]):
     def _decide(self, decision: BatchDecision) -> Steps[BatchDecision]:
         now = decision.now
         decision.before = dict(self._positions)
+        self._check_clock(now)
         waited = yield from self._begin_deciding()
         if self._book.flag(Flag.WAITS, waited and bool(self._queue)):
             # Reading took a while, and records that came meanwhile must not count from before it.
@@ -476,7 +498,7 @@ class PartitionEngine(Generic[S]):
     def _check_caught_up(self) -> None:
         if self.caught_up:
             return
-        done = all(self._done(topic, mark) for topic, mark in self._marks.items())
+        done = all(self.done(topic, mark) for topic, mark in self._marks.items())
         if self._book.flag(Flag.CAUGHT_UP, done):
             self.caught_up = True
             self.poked = True
@@ -528,14 +550,24 @@ class PartitionEngine(Generic[S]):
         yield from self._process(newer, decision)
         if decision.afresh:
             return False
-        if not self._book.flag(Flag.FRESH, all(self._done(topic, end) for topic, end in found.ends.items())):
+        if not self._book.flag(Flag.FRESH, all(self.done(topic, end) for topic, end in found.ends.items())):
             return False
         self.service.refreshed(self._known.state, found)
         decision.fresh = True
         return True
 
+    def _check_clock(self, now: datetime) -> None:
+        """Raise StartAfresh if the clock was set back far.
+
+        The waits of a service are instants, most of which exist only in memory. They would last until the clock has
+        caught up. After a restore they begin again.
+        """
+        latest, self._latest = self._latest, now
+        if latest is not None and now < latest - _SET_BACK:
+            raise StartAfresh(f"the clock was set back by {(latest - now).total_seconds():.1f} s")
+
     def _mind_the_clock(self, now: datetime) -> None:
-        """After the clock was set back, shorten waits that have become longer than intended."""
+        """After the clock was set back a little, shorten waits that have become longer than intended."""
         interval = self._rules.reconcile_interval
         if self._reconcile_at is not None and interval is not None:
             self._reconcile_at = min(self._reconcile_at, now + interval)
@@ -559,12 +591,19 @@ class PartitionEngine(Generic[S]):
             return None
         changelogs = self.service.changelogs
         carried = any(emit.content is not None and emit.topic in changelogs for emit, _ in decision.emits)
-        return Transaction(decision, {} if carried and not overdue else offsets, dict(self._positions))
+        return Transaction(decision, {} if carried and not overdue else offsets)
 
     def pending_offsets(self, now: datetime) -> Transaction | None:
         """Return a transaction of the offsets that are not committed yet; None when all are."""
         offsets = self._uncommitted()
-        return Transaction(BatchDecision(now), offsets, dict(self._positions)) if offsets else None
+        return Transaction(BatchDecision(now, rests_on=self.rests_on()), offsets) if offsets else None
+
+    def rests_on(self) -> dict[str, int]:
+        """Return the next offset of every source, on which the state rests, by short name.
+
+        In addition, how far services before this one had read.
+        """
+        return self._passed_on() | {topic.short: offset for topic, offset in self._positions.items()}
 
     def written(self, transaction: Transaction) -> None:
         """Note that a transaction is committed."""

@@ -335,7 +335,7 @@ class TaskBook(Book):
         elif isinstance(request, Refresh):
             self._entry.append(found := _fresh(request, answer))
             if found:
-                self.journal.weigh(len(found[2] or ()))
+                self.journal.weigh(2 * len(found[2]))
 
     @override
     def folded(self, topic: Topic, records: Sequence[Any]) -> None:
@@ -491,8 +491,8 @@ def _bounded(request: Bounds, answer: Any) -> list[Any]:
 def _fresh(request: Refresh, answer: Any) -> list[Any]:
     if answer is None:
         return []
-    lagging = None if answer.lagging is None else sorted(answer.lagging)
-    return [microseconds(answer.now), [answer.ends[topic] for topic in request.needs.tables], lagging]
+    ends = [answer.ends[topic] for topic in request.needs.tables]
+    return [microseconds(answer.now), ends, dict(sorted(answer.lagging.items()))]
 
 
 class Journals:

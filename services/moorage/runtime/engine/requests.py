@@ -80,6 +80,8 @@ class Refresh:
     """
 
     needs: Needs
+    most: int | None = None
+    """The number of unread records above which it sends back None instead."""
 
 
 Request = Bounds | Announce | Read | Turn | CatchUp | Written | Refresh

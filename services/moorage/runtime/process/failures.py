@@ -70,6 +70,15 @@ async def restarted(name: str, work: Callable[[], Awaitable[None]]) -> None:
             return
 
 
+async def end_task(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task, and return when it has ended. Raises its error if it has failed."""
+    if task is not None:
+        task.cancel()
+        await asyncio.wait((task,))  # to await the task itself would hide that the caller is cancelled meanwhile
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+
 def log_failure(task: asyncio.Future[Any]) -> None:
     """Log the error with which a task has ended, if any. For `add_done_callback` of a task without a waiter."""
     if not task.cancelled() and (error := task.exception()) is not None:

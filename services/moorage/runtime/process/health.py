@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -18,12 +18,15 @@ from typing_extensions import override
 from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.process.member import Member
 
+_TICK: Final = 1.0  # seconds between two updates of the time in the headers
+
 
 def health_app(
     workers: Callable[[], Sequence[Member]],
     routes: Sequence[Route] = (),
     *,
     refused: Callable[[], Sequence[str]] = tuple,
+    clock: Callable[[], str] = str,
 ) -> Starlette:
     """Return the application: `/healthz`, `/readyz` with each partition's restore progress, `/metrics`.
 
@@ -31,6 +34,7 @@ def health_app(
         workers: returns the workers of this process; none before it has started them.
         routes: additional routes.
         refused: returns what Kafka refuses this process at present.
+        clock: returns a sentence about the clock of this process if it is off.
     """
 
     async def healthz(_: Request) -> Response:
@@ -42,6 +46,8 @@ def health_app(
         body: dict[str, Any] = {"ready": ready, "services": {worker.name: worker.report() for worker in running}}
         if found := refused():
             body["refused"] = found
+        if off := clock():
+            body["clock"] = off
         return JSONResponse(body, status_code=200 if ready else 503)
 
     async def metrics(_: Request) -> Response:
@@ -52,7 +58,22 @@ def health_app(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn in a process that handles its signals itself."""
+    """uvicorn in a process that handles its signals itself. It wakes once a second, for the time in its headers."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Let `serve` return."""
+        self.should_exit = True
+        self._stopping.set()
+
+    @override
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), _TICK)
 
     @contextlib.contextmanager
     @override
@@ -96,5 +117,5 @@ class HttpServer:
     async def stop(self) -> None:
         """Finish the requests in progress and stop."""
         if self._task is not None:
-            self._server.should_exit = True
+            self._server.stop()
             await self._task

@@ -110,6 +110,9 @@ REPORTS_LIMITED = Counter(
 )
 REPAIRS = Counter("moorage_reconciler_repairs_total", "Events that the reconciler had to write", ["service"])
 REBALANCES = Counter("moorage_rebalances_total", "Rebalances of the consumer group", ["service"])
+CLOCK_OFFSET = Gauge(
+    "moorage_clock_offset_seconds", "Seconds by which the clock of the process is ahead of the brokers'"
+)
 COMMITTED = Counter("moorage_transactions_committed_total", "Transactions committed", ["service"])
 ABORTED = Counter(
     "moorage_transactions_aborted_total", "Transactions that were aborted or whose outcome is unknown", ["service"]

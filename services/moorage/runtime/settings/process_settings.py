@@ -26,7 +26,7 @@ class Settings(ServerSettings, KafkaSettings):
 
     partitions: int = Field(default=24, ge=1, le=10_000)
     """The number of partitions of each new topic. For an existing fleet, the number is read from Kafka. Unless it is
-    given, `moorage up` uses 6 with its embedded Kafka: one broker on one machine gains nothing from more."""
+    given, `moorage up` uses 1 with its embedded Kafka: one process of each service gains nothing from more."""
 
     replication_factor: int = Field(default=0, ge=0)
     """The number of replicas of each partition. 0 uses the broker's default."""
@@ -45,7 +45,7 @@ class Settings(ServerSettings, KafkaSettings):
     """Milliseconds without a heartbeat after which a member's partitions are assigned to others. If the broker's
     `group.min.session.timeout.ms` is longer (Kafka's default is 6000), that is used."""
 
-    heartbeat_interval_ms: int = Field(default=300, ge=100)
+    heartbeat_interval_ms: int = Field(default=500, ge=100)
     """Milliseconds between a member's heartbeats to the group's coordinator; at most a third of the session's time."""
 
     standbys: int = Field(default=1, ge=0, le=10)
@@ -112,7 +112,7 @@ class Settings(ServerSettings, KafkaSettings):
     matches any ending. The first match applies. Example: `Node:probe/disk=5m,Node:probe/*=0`."""
 
     node_monitor_period: Seconds = 5.0
-    """Seconds that a node waits before it may get a NoExecute taint, so that the full extent of an outage shows."""
+    """Seconds between two ticks. At each, nodes that are newly not ready may get a NoExecute taint."""
 
     node_eviction_rate: float = Field(default=0.1, ge=0)
     """Nodes per second in each zone that may get NoExecute taints. `inf` means no limit."""

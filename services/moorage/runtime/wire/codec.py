@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from msgspec import Struct
@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from moorage.runtime.process.failures import EncodeError
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord, RowFormat
+from moorage.runtime.wire.kafka_records import NULL, VARINT, Header, headers_bytes, headers_of, record_bytes
 from moorage.runtime.wire.row_reader import ModelReader
 from moorage.runtime.wire.value_writer import write_value
 from moorage_schemas.base import Model
@@ -46,7 +47,7 @@ _READERS: Mapping[str, ModelReader[Any]] = {
 which also reports the error.
 """
 
-_new_meta: Callable[[tuple[Any, ...]], Meta] = partial(tuple.__new__, Meta)
+new_meta: Callable[[tuple[Any, ...]], Meta] = partial(tuple.__new__, Meta)
 """The same as `Meta(*values)`, in half the time."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -65,7 +66,25 @@ class Outgoing(Struct, frozen=True, gc=False):
     partition: int
     key: bytes
     value: bytes | None
-    headers: list[tuple[str, bytes]]
+    record: bytes
+    """The record from its key on, as Kafka writes it (`kafka_records.record_bytes`)."""
+
+    @classmethod
+    def of(cls, topic: str, partition: int, key: bytes, value: bytes | None, headers: Sequence[Header]) -> Self:
+        """Return a record with these headers."""
+        return cls(topic, partition, key, value, record_bytes(key, value, headers_bytes(headers)))
+
+    @property
+    def begin(self) -> int:
+        """Where the headers begin in `record`."""
+        key, value = len(self.key), self.value
+        size = len(NULL) if value is None else len(VARINT[len(value)]) + len(value)
+        return len(VARINT[key]) + key + size
+
+    @property
+    def headers(self) -> list[Header]:
+        """Its headers. They are read anew each time."""
+        return headers_of(self.record, self.begin)
 
 
 def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: int | None = None) -> Input | Malformed:
@@ -101,6 +120,19 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
     if not meta.traceparent:
         meta = meta._replace(traceparent=_new_trace(meta.id))
     return Input(topic, record.partition, record.offset, key, event, meta, raw_record(record), _written(record))
+
+
+def decode_written(topic: Topic, record: Outgoing, offset: int, event: Model | None, meta: Meta | None) -> Input:
+    """Return what `decode` returns of a record that is being written, without decoding its value.
+
+    Args:
+        topic: the topic that it is written to.
+        record: the record.
+        offset: the offset that it will have.
+        event: its event; None for a tombstone.
+        meta: its attributes; None to read them from its headers.
+    """
+    return Input(topic, record.partition, offset, record.key.decode(), event, meta or _meta(dict(record.headers)))
 
 
 def _read(topic: Topic, headers: Sequence[tuple[str, bytes]], value: bytes, *, third_party: bool) -> tuple[Meta, Model]:
@@ -321,7 +353,7 @@ def _meta(found: dict[str, bytes]) -> Meta:
         # Most of these are absent. One without a value is no text, which raises an `AttributeError`.
         subject, correlation = get("ce_subject", b""), get("ce_correlationid", b"")
         causation, trace, generation = get("ce_causationid", b""), get("traceparent", b""), get(CONFIGURATION_HEADER)
-        return _new_meta(
+        return new_meta(
             (
                 id_.decode(),
                 _text(source),

@@ -7,13 +7,47 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from moorage.runtime.service import Emit, Input, Malformed, RawRecord, RowFormat
 from moorage.runtime.wire import codec
 from moorage.runtime.wire.codec import record_meta
+from moorage.runtime.wire.kafka_records import Header
 from moorage_schemas.base import Model
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
 from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import DEAD_LETTERS, Topic
+
+
+class HandedOver(Struct, frozen=True, gc=False):
+    """A record that one service hands over to the next one in memory, in the transaction in which it is written.
+
+    It has what a consumed record has, so that it can stand for one.
+    """
+
+    offset: int
+    """The offset that it has once the transaction is committed."""
+
+    written: codec.Outgoing
+    """The record as it is written."""
+
+    input: Input
+    """The record as a service sees it."""
+
+    @property
+    def key(self) -> bytes:
+        """Its key."""
+        return self.written.key
+
+    @property
+    def value(self) -> bytes | None:
+        """Its value; None for a tombstone."""
+        return self.written.value
+
+    @property
+    def headers(self) -> list[Header]:
+        """Its headers. They are read anew each time."""
+        return self.written.headers
 
 
 class RecordFormat(Protocol):

@@ -63,16 +63,15 @@ from moorage.decide.conditions.grants import Grants
 from moorage.decide.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
 from moorage.decide.conditions.report_limits import Excess, Rate
 from moorage.decide.conditions.reports import (
-    Accepted,
     KeptCondition,
     Refusal,
+    accept,
     check_key,
     check_order,
     check_size,
     check_time,
     check_workload,
     earlier_target,
-    judge,
     source_of,
     unknown_target,
 )
@@ -269,10 +268,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         return partition_of(target, self._partitions) != state.partition and record.meta.causation_id != record.meta.id
 
     def _report(self, step: IngestBatch, record: Input, report: ConditionReported, sender: Judged) -> None:
-        target = report.target.key
+        target, raw = report.target.key, record.raw
         rules = step.state.rules.value
         refused = (
-            check_size(len(record.raw.value or b"") if record.raw is not None else 0, rules.max_bytes)
+            check_size(len(raw.value or b"") if raw is not None else 0, rules.max_bytes)
             or check_key(record.key, target)
             or check_time(report, step.now, rules.skew)
             or check_workload(report)
@@ -288,8 +287,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             refused = unknown_target(report)
         if refused is None:
             # The time of a record is set by its writer, who may have copied a report about an earlier target.
-            times = [when for when in (record.written, sender.signed) if when is not None]
-            refused = sender.refusal or earlier_target(report, min(times, default=None), step.state.began.get(target))
+            written, signed = record.written, sender.signed
+            if signed is not None:
+                written = signed if written is None else min(written, signed)
+            refused = sender.refusal or earlier_target(report, written, step.state.began.get(target))
         if refused is not None:
             step.emits.append(self._dead_letter(record, refused, step.now))
             return
@@ -310,22 +311,14 @@ class ConditionIngest(Service[ConditionIngestPartition]):
                 known.hear(report, meta.id, step.now)
                 return
             unrecorded = self._monitor.coarseness(state, report.target, source, target)
-        verdict = judge(
-            report,
-            report_id=meta.id,
-            source=source,
-            target_uid=uid,
-            known=known,
-            now=step.now,
-            unrecorded=unrecorded,
-            make=partial(written_condition, target),
+        accepted = accept(
+            report, report_id=meta.id, source=source, target_uid=uid, known=known, now=step.now, unrecorded=unrecorded
         )
-        if not isinstance(verdict, Accepted):
-            return
-        condition = verdict.condition
         if workload is not None:
-            step.write(WORKLOAD_CONDITIONS, workload_condition_key(workload, target, report.type), target, condition)
+            event = WorkloadConditionChanged(**accepted)
+            step.write(WORKLOAD_CONDITIONS, workload_condition_key(workload, target, report.type), target, event)
             return
+        condition = written_condition(target, accepted)
         step.write_condition(target, condition)
         if known is not None and known.source != source and known.target_uid == uid:
             self._monitor.taken_over(step, known, report.target)

@@ -1,7 +1,8 @@
 """eviction: reads bindings and taints, and writes which workloads must leave, and when.
 
-`target_view` determines the verdicts on the workloads of one target. `guards` holds the pauses and budgets that may
-hold evictions. The rules of the verdicts are in `moorage.decide.taints.eviction_verdict`.
+`decide.disruption.eviction_transitions` is the decision, as a table. `service` checks evictions by it. `targets`,
+`tasks`, `guards`, `acknowledgements` and `freshness` are about one subject each: they fold in its records, determine
+its columns of the table, and take its moves.
 """
 
 from moorage.workers.eviction.service import Eviction, service

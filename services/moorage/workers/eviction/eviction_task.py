@@ -146,10 +146,13 @@ class Pending:
     """The governor's answer that grants the eviction."""
 
     waited: datetime | None = None
-    """The time since which it has waited for the taint-manager."""
+    """The time since which it has waited for services before this one."""
 
     kept: datetime | None = None
-    """The time since which it has waited for the taint-manager with a grant."""
+    """The time since which it has waited for them with a grant."""
+
+    named: str = ""
+    """The service for which it is held according to its record, if that was written since the restore."""
 
 
 @dataclass(slots=True)

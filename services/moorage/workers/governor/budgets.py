@@ -23,7 +23,7 @@ from typing import Final
 from moorage.decide.disruption.budgets import own_namespace
 from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import CHECKS
-from moorage.runtime.service import Input
+from moorage.runtime.service import CHECK_LAG_AGAIN, Freshness, Input
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.counters import BudgetStatuses, Counters, DisruptionCounter
 from moorage.workers.governor.in_flight import InFlight
@@ -98,6 +98,10 @@ class BudgetBook:
     def has_requests(self) -> bool:
         """Whether there are any requests."""
         return bool(self._requests)
+
+    def use_unread(self, found: Freshness, view: GovernorView) -> None:
+        """Note what services before this one have not processed."""
+        self._counters.use_unread(found.lagging, view)
 
     # Input from the topics.
 
@@ -186,6 +190,8 @@ class BudgetBook:
             self._notify(queue)
         if self._changed or self._counters.opened:
             self._again = now
+        elif self._counters.unread and self._requests:
+            self._again = now + CHECK_LAG_AGAIN
         self._statuses.write(now, self._put_status)
         self._counters.forget_idle()
         self._replies.end()

@@ -8,7 +8,7 @@ watches one of the counters that hold it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -16,10 +16,11 @@ from typing_extensions import override
 
 from moorage.decide.disruption.budgets import LEAVE_LASTS, RATE, Budget, Disruption, Disruptions, Subject, disruptions
 from moorage.decide.disruption.token_bucket import Bucket
+from moorage.runtime.service import EVERYTHING
 from moorage.workers.governor.view import GovernorView
 from moorage.workers.governor.wait_queue import Counter
 from moorage_schemas.budget import BudgetCounted
-from moorage_schemas.keys import split_cluster
+from moorage_schemas.keys import BindingKey, split_cluster
 from moorage_schemas.refs import TargetKind
 
 _UNBOUNDED = 1 << 31
@@ -75,13 +76,14 @@ class BudgetCounter(Counter):
 class DisruptionCounter(Counter):
     """The counter of a `PodDisruptionBudget`."""
 
-    def __init__(self, guard: Disruption, view: GovernorView, patience: timedelta) -> None:
+    def __init__(self, guard: Disruption, view: GovernorView, patience: timedelta, unread: Mapping[str, str]) -> None:
         super().__init__(guard.key, guard.name, "", patience)
         self.guard = guard
         self.leaving = 0
         """The number of pods that have a grant and would otherwise count as healthy."""
 
         self._view = view
+        self._unread = unread
 
     def count(self) -> Disruptions:
         """Return the number of evictions that it allows now."""
@@ -97,6 +99,8 @@ class DisruptionCounter(Counter):
 
     @override
     def blocks(self, *, unhealthy: bool = False) -> bool:
+        if self.key in self._unread:
+            return True
         count = self.count()
         if unhealthy:
             return not count.lets_go_unhealthy(always=self.guard.always_allow_unhealthy)
@@ -104,6 +108,8 @@ class DisruptionCounter(Counter):
 
     @override
     def words(self) -> str:
+        if service := self._unread.get(self.key):
+            return f"{service} has not processed all reports about its pods"
         count = self.count()
         if not count.scaled:
             return "what makes its pods does not say how many it wants"
@@ -189,6 +195,10 @@ class Counters:
         self.stale: dict[str, None] = {}
         """The keys of budgets whose counts have changed."""
 
+        self.unread: dict[str, str] = {}
+        """The keys of disruption budgets about whose pods there are unprocessed reports, each with the service that has
+        them. These budgets allow nothing meanwhile."""
+
         self._touched: dict[BudgetCounter, None] = {}
         self._patience = patience
         self._all: dict[tuple[str, str], Counter] = {self.rate.id: self.rate}
@@ -220,8 +230,24 @@ class Counters:
         """Return the counter of a PodDisruptionBudget."""
         counter = self._all.get((guard.key, ""))
         if not isinstance(counter, DisruptionCounter):
-            counter = self._all[guard.key, ""] = DisruptionCounter(guard, self.view, self._patience)
+            counter = self._all[guard.key, ""] = DisruptionCounter(guard, self.view, self._patience, self.unread)
         return counter
+
+    def use_unread(self, lagging: Mapping[str, str], view: GovernorView) -> None:
+        """Note the bindings about which services have unprocessed reports; `EVERYTHING` stands for all."""
+        guards, unread = view.guards, dict[str, str]()
+        for binding, service in lagging.items():
+            if binding == EVERYTHING:
+                unread.update(dict.fromkeys(guards.disruptions, service))
+            elif (bound := view.bound(binding)) is not None:
+                workload = BindingKey.parse(binding).workload
+                unread.update((guard.key, service) for guard in guards.disruptions_of(workload, bound.labels))
+        read = self.unread.keys() - unread.keys()
+        self.unread.clear()
+        self.unread.update(unread)
+        for key in sorted(read):
+            if (counter := self._all.get((key, ""))) is not None:
+                self.change(counter, opens=True)
 
     def get(self, counter_id: tuple[str, str]) -> Counter | None:
         """Return a counter, if anything has counted for it."""

@@ -12,6 +12,8 @@ Emits:
     `zones`, `eviction-slots`, `budgets`; and the answers: `zone-grants` for nodes that wait for the taint that evicts,
     `eviction-answers` for evictions.
 
+A disruption budget grants nothing while condition-ingest has unprocessed reports about the health of its pods.
+
 Everything that it reads and keeps is in the one partition of the key `fleet`, because its decisions rest on all zones
 and evictions of the fleet. The tasks of other partitions are idle. Each answer is written in one transaction with the
 record that stores it, so nothing is granted twice.
@@ -20,13 +22,14 @@ record that stores it, so nothing is granted twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import ClassVar
 
 from typing_extensions import override
 
-from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
+from moorage.decide.conditions.reports import reported_binding
+from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings.moorage_configuration import Configuration, configuration_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.budgets import BudgetBook
@@ -35,10 +38,12 @@ from moorage.workers.governor.view import GovernorView
 from moorage.workers.governor.zones import ZoneBook
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
+from moorage_schemas.keys import BindingKey
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import (
     BINDINGS,
     BUDGETS,
+    CONDITION_REPORTS,
     CONFIGURATION,
     EVICTION_ANSWERS,
     EVICTION_ASKS,
@@ -53,7 +58,23 @@ from moorage_schemas.topics import (
 
 _OF_ZONES = frozenset({ZONE_MEMBERS.short, ZONES.short})
 _OF_NODES = Needs((ZONE_MEMBERS, EVICTION_ASKS))
+
+
+def _reported(_topic: Topic, key: str, value: bytes) -> str | None:
+    """Return the binding that a report about a workload concerns."""
+    return reported_binding(key, value)
+
+
+def _target_of(key: str) -> str:
+    """Return the target of a binding: it determines the partition of reports about the workload."""
+    return BindingKey.parse(key).target
+
+
+_CONDITION_INGEST = Upstream(
+    "condition-ingest", (CONDITION_REPORTS,), WORKLOAD_CONDITIONS, _reported, where=_target_of, lands=_target_of
+)
 _REQUEST_NEEDS = Needs((ZONE_MEMBERS, EVICTION_ASKS), frozenset({RESOURCES, BINDINGS, WORKLOAD_CONDITIONS}))
+_HEALTH_NEEDS = replace(_REQUEST_NEEDS, upstream=(_CONDITION_INGEST,))
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 _AGAIN = frozenset({EVICTION_SLOTS.short, EVICTION_ANSWERS.short})
 """Topics to which one request may cause several writes. Answers and the slots of ended evictions are written again."""
@@ -84,6 +105,7 @@ class Governor(Service[GovernorPartition]):
     changelogs: ClassVar[tuple[Topic, ...]] = (ZONES, EVICTION_SLOTS, BUDGETS)
     outputs: ClassVar[tuple[Topic, ...]] = (ZONE_GRANTS, EVICTION_ANSWERS)
     globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES, BINDINGS, WORKLOAD_CONDITIONS)
+    upstream: ClassVar[tuple[Upstream, ...]] = (_CONDITION_INGEST,)
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -133,8 +155,12 @@ class Governor(Service[GovernorPartition]):
         # A grant cannot be withdrawn. After a restart, one may be due while records about other nodes are unread.
         self._configure(state, now)
         if state.budgets.has_requests:
-            return _REQUEST_NEEDS
+            return _HEALTH_NEEDS if state.view.guards.disruptions else _REQUEST_NEEDS
         return _OF_NODES if state.zones.may_grant(now) else None
+
+    @override
+    def refreshed(self, state: GovernorPartition, found: Freshness) -> None:
+        state.budgets.use_unread(found, state.view)
 
     @override
     def wake(self, state: GovernorPartition, now: datetime) -> list[Emit]:

@@ -94,7 +94,7 @@ class ClusterZones:
     def note(self, record: Input) -> None:
         """Store the cause of a node's record until `decide`. Call this before the record is folded in."""
         event, known = record.event, self.table.member(record.key)
-        if event is None and known is not None:
+        if event is None:  # its earlier records may be compacted away, so it need not be known
             self._deleted[record.key] = record.meta
         if isinstance(event, ZoneMembered) and event.tainted:
             had = known is not None and known.tainted
@@ -158,5 +158,5 @@ def zone_rules(settings: Settings) -> ZoneRules:
         secondary_rate=settings.secondary_node_eviction_rate,
         threshold=settings.unhealthy_zone_threshold,
         large=settings.large_cluster_size_threshold,
-        wait=timedelta(seconds=settings.node_monitor_period),
+        period=timedelta(seconds=settings.node_monitor_period),
     )

@@ -29,9 +29,10 @@ until the next evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import ClassVar, Final
 
 from typing_extensions import override
@@ -85,6 +86,7 @@ class TaintManager(Service[TaintManagerPartition]):
     changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
     outputs: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS,)
     globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES)
+    passes: ClassVar[Mapping[Topic, str]] = MappingProxyType({CONDITIONS: "condition-ingest"})
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -24,9 +24,10 @@ from moorage.decide.timers.timer_table import Timer, TimerTable
 from moorage.runtime.engine.portions import FIRINGS
 from moorage.runtime.service import Emit, Input, Service, source_name
 from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.codec import new_meta
 from moorage.runtime.wire.row_reader import RowReader
 from moorage.runtime.wire.value_writer import encode_row, row_type, write_value
-from moorage_schemas.envelope import Meta, id_of
+from moorage_schemas.envelope import id_of
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import TIMER_FIRED, TIMERS, Topic
@@ -86,7 +87,8 @@ class TimerService(Service[TimerPartition]):
         if not state.begun:  # every timer has been read
             state.begun = True
             state.table.forget_orphans()
-        return [self._fire(timer, now) for timer in state.table.take_due(now, FIRINGS)]
+        fire = self._fire
+        return [fire(timer, now) for timer in state.table.take_due(now, FIRINGS)]
 
     @override
     def next_wake(self, state: TimerPartition) -> datetime | None:
@@ -106,7 +108,7 @@ class TimerService(Service[TimerPartition]):
         )
         # The record that set the timer may no longer be in memory, so the timer itself contains the cause.
         which = id_of(f"timer\x1f{timer_id}\x1f{timer.generation}")
-        cause = Meta(which, source_name(owner), _TIMER_SET, deadline, timer_id, timer.correlation_id)
+        cause = new_meta((which, _source(owner), _TIMER_SET, deadline, timer_id, timer.correlation_id, "", "", 0, ()))
         return Emit(TIMER_FIRED, timer_id, timer.target_key, encode_row(fired), cause)
 
 
@@ -123,6 +125,9 @@ def _timer(timer: Any) -> Timer:
         subject=timer.subject,
         correlation_id=timer.correlation_id,
     )
+
+
+_source = lru_cache(maxsize=64)(source_name)
 
 
 @lru_cache(maxsize=4096)

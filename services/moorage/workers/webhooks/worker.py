@@ -19,6 +19,7 @@ from typing_extensions import override
 from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.tables.global_tables import GlobalReader
 from moorage.runtime.kafka.tables.offsets import Offsets
+from moorage.runtime.kafka.tables.shared_reader import SharedReader
 from moorage.runtime.process.clock import Clock, WallClock
 from moorage.runtime.process.member import Behind, TaskMember
 from moorage.runtime.settings.process_settings import Settings
@@ -41,9 +42,10 @@ class WebhookWorker(TaskMember):
 
     Args:
         settings: the address of Kafka, with the fleet's actual number of partitions.
+        shared: reads for all views of the process. Without it, this worker has a reader of its own.
     """
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+    def __init__(self, settings: Settings, clock: Clock | None = None, *, shared: SharedReader | None = None) -> None:
         super().__init__(NAME)
         self._settings = settings
         self._clock = clock or WallClock()
@@ -65,6 +67,7 @@ class WebhookWorker(TaskMember):
             client_id=client_id,
             on_change=lambda _: self._changed.set(),
             on_failure=self._fail,
+            shared=shared,
         )
 
     @property

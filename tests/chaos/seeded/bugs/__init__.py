@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 # Each module registers its own.
-from tests.chaos.seeded.bugs import condition_ingest, engine, eviction, governor, kafka, placement, taint_manager
+from tests.chaos.seeded.bugs import chain, condition_ingest, engine, eviction, governor, kafka, placement, taint_manager
 from tests.chaos.seeded.bugs.registry import BUGS, Bug
 
-__all__ = ["BUGS", "Bug", "condition_ingest", "engine", "eviction", "governor", "kafka", "placement", "taint_manager"]
+__all__ = [
+    "BUGS",
+    "Bug",
+    "chain",
+    "condition_ingest",
+    "engine",
+    "eviction",
+    "governor",
+    "kafka",
+    "placement",
+    "taint_manager",
+]

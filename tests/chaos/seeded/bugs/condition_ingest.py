@@ -6,25 +6,13 @@ from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
 from tests.chaos.seeded.bugs.registry import Change, bug
 
-from moorage.decide.conditions.reports import Accepted
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
 from moorage.workers.condition_ingest.service import ConditionIngest
 
 listening: Any = import_module("moorage.workers.condition_ingest.heartbeat_monitor")
 module: Any = import_module("moorage.workers.condition_ingest.service")  # the package gives the function of that name
-
-
-def with_generation(found: Accepted, generation: int) -> Accepted:
-    """The same verdict with another generation. A condition of a target is no model, see `written_condition`."""
-    condition: Any = found.condition
-    changed = {"generation": generation}
-    return Accepted(
-        replace(condition, **changed) if isinstance(condition, Struct) else condition.model_copy(update=changed)  # type: ignore[arg-type]  # as condition-ingest itself does
-    )
 
 
 @bug("silence-unheard", "When a source falls silent nothing becomes Unknown.")
@@ -62,18 +50,16 @@ def _() -> list[Change]:
 
 @bug("old-report-wins", "The report that comes last counts, however old it is.", "sources")
 def _() -> list[Change]:
-    judge = module.judge
+    accept = module.accept
 
     def last(report: Any, *, known: Any, **named: Any) -> Any:
-        found = judge(report, known=None, **named)
-        if known is not None and isinstance(found, Accepted):
-            return with_generation(found, known.generation + 1)
-        return found
+        found = accept(report, known=None, **named)
+        return found if known is None else found | {"generation": known.generation + 1}
 
     def counts(*_given: Any, **_named: Any) -> None:
         """No report is older than the known condition."""
 
-    return [(module, "judge", last), (module, "check_order", counts)]
+    return [(module, "accept", last), (module, "check_order", counts)]
 
 
 @bug("not-followed", "A report on a target that was declared just before is refused.", "sources")
@@ -99,25 +85,23 @@ def _() -> list[Change]:
 
 @bug("condition-late", "A condition counts as lasting a second longer than it has.", "holds")
 def _() -> list[Change]:
-    judge = module.judge
+    accept = module.accept
 
     def longer(report: Any, *, now: Any, **named: Any) -> Any:
-        return judge(report, now=now - timedelta(seconds=1), **named)
+        return accept(report, now=now - timedelta(seconds=1), **named)
 
-    return [(module, "judge", longer)]
+    return [(module, "accept", longer)]
 
 
 @bug("same-condition-generation", "A condition that changes keeps its generation.")
 def _() -> list[Change]:
-    judge = module.judge
+    accept = module.accept
 
     def same(report: Any, *, known: Any, **named: Any) -> Any:
-        found = judge(report, known=known, **named)
-        if known is not None and isinstance(found, Accepted):
-            return with_generation(found, known.generation)
-        return found
+        found = accept(report, known=known, **named)
+        return found if known is None else found | {"generation": known.generation}
 
-    return [(module, "judge", same)]
+    return [(module, "accept", same)]
 
 
 @bug("rounds-pile-up", "Each round of the reconciler leaves a row in the state.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from heapq import heappush
 from importlib import import_module
@@ -10,25 +11,37 @@ from typing import Any
 from tests.chaos.seeded.bugs.engine import acts_on_half
 from tests.chaos.seeded.bugs.registry import Change, bug
 
+from moorage.decide.disruption.eviction_transitions import Guard, Occasion, TransitionTable
 from moorage.decide.disruption.guard_index import Guards
 from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict
 from moorage.decide.timers.timer_table import TimerTable
 from moorage.runtime.engine.engine import PartitionEngine
 from moorage.runtime.service import Freshness, Needs
+from moorage.workers.eviction import acknowledgements, bound_targets, freshness, guards, tasks
 from moorage.workers.eviction.eviction_task import EvictionReport, OpenRequest
+from moorage.workers.eviction.guards import GuardView
 from moorage.workers.eviction.service import Eviction
-from moorage.workers.eviction.state import EvictionPartition
-from moorage.workers.eviction.target_view import GuardView, TargetView
 from moorage_schemas.eviction import EvictionState
-from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, TIMERS, WORKLOAD_CONDITIONS
+from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, TIMERS
 
-looking: Any = import_module("moorage.workers.eviction.target_view")
 budgets: Any = import_module("moorage.workers.governor.budgets")
 module: Any = import_module("moorage.workers.eviction.service")  # the package gives the function of that name
 
 _PROCESS = Eviction.process
 _WAKE = Eviction.wake
+_CHECK = Eviction.check
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+def _but_not(passes: Any) -> Change:
+    """Let some rows of eviction's table have no effect: those for which this returns true, given the check."""
+
+    def check(self: Any, it: Any, occasion: Occasion) -> None:
+        it.begin(occasion)
+        if not passes(module.TRANSITIONS.row(occasion, it), it):
+            _CHECK(self, it, occasion)
+
+    return (Eviction, "check", check)
 
 
 def _unasked() -> list[Change]:
@@ -67,27 +80,21 @@ def _() -> list[Change]:
 
 @bug("3 held-for-ever", "A held eviction asks again only when nothing has told it yet what holds it.", "answers")
 def _() -> list[Change]:
-    def due(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
-        task = state.targets[look.target].tasks.get(workload)
-        if look.answer is not None or task is None or not (task.asked and task.held_by):
-            _DUE(self, state, look, workload, found)
+    def told(row: Any, it: Any) -> bool:
+        return row.name in {"repeated", "restarted", "outdated"} and it.answer is None and bool(it.task.held_by)
 
-    return [(Eviction, "_due", due)]
+    return [_but_not(told)]
 
 
 @bug("7 two-clocks", "Whether a pause came after the leave to go is judged by the clocks of two machines.", "answers")
 def _() -> list[Change]:
     """A pause counts only when it was declared later than the answer, each by its writer's clock."""
 
-    def due(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
-        state.guards.answer = look.answer
-        _DUE(self, state, look, workload, found)
-
-    def paused(state: Any, *about: Any) -> Any:
-        found = _PAUSED(state, *about)
-        times: Any = getattr(state.guards, "since", {})
-        since = {pause.name: times.get(pause.key) for pause in state.guards.pauses.values()}
-        answered = state.guards.answer.answered_time if state.guards.answer is not None else None
+    def paused(it: Any) -> Any:
+        found = _PAUSES(it)
+        times: Any = getattr(it.state.guards, "since", {})
+        since = {pause.name: times.get(pause.key) for pause in it.state.guards.pauses.values()}
+        answered = it.answer.answered_time if it.answer is not None else None
         return tuple(name for name in found if answered is None or (since[name] or answered) > answered)
 
     def apply(self: Any, record: Any) -> None:
@@ -96,19 +103,25 @@ def _() -> list[Change]:
         self.guards.since[record.key] = record.meta.time
         _APPLY(self, record)
 
-    return [
-        (Eviction, "_due", due),
-        (Eviction, "_paused", staticmethod(paused)),
-        (GuardView, "apply", apply),
-    ]
+    return [(guards, "pauses_of", paused), (GuardView, "apply", apply)]
 
 
-_DUE, _PAUSED, _APPLY = Eviction._due, Eviction._paused, GuardView.apply
+_PAUSES, _APPLY = guards.pauses_of, GuardView.apply
 
 
 @bug("no-lag-check", "Evictions do not wait for a taint-manager that has something to take back.", "deadlines")
 def _() -> list[Change]:
-    return [(module, "_NEEDS", Needs((TAINTS, BINDINGS), frozenset({RESOURCES}), ()))]
+    return [(freshness, "NEEDS", Needs((TAINTS, BINDINGS), frozenset({RESOURCES}), ()))]
+
+
+@bug("timers-clock", "Whether a deadline has come is judged by the timer's clock where that is ahead.", "clocks")
+def _() -> list[Change]:
+    decide = Eviction._decide
+
+    def judged(self: Any, state: Any, place: Any, fresh: Any, *given: Any) -> None:
+        decide(self, state, place, replace(fresh, now=max(state.pending[place].time, fresh.now)), *given)
+
+    return [(Eviction, "_decide", judged)]
 
 
 @bug("timer-early", "A timer fires a millisecond before its deadline.")
@@ -146,8 +159,8 @@ def _() -> list[Change]:
 
 @bug("early-deadline", "Eviction takes a deadline for due two seconds early.")
 def _() -> list[Change]:
-    is_due = module._is_due
-    return [(module, "_is_due", lambda found, task, time: is_due(found, task, time + timedelta(seconds=2)))]
+    is_due = bound_targets.is_due
+    return [(bound_targets, "is_due", lambda found, task, time: is_due(found, task, time + timedelta(seconds=2)))]
 
 
 def _each(taints: Any, tolerations: Any, **named: Any) -> list[Verdict]:
@@ -163,7 +176,7 @@ def _() -> list[Change]:
             return verdict(taints, tolerations, **named)
         return max(ends, key=lambda one: one.deadline)
 
-    return [(looking, "verdict", latest)]
+    return [(bound_targets, "verdict", latest)]
 
 
 @bug("last-toleration", "Of several tolerations that match the last counts.")
@@ -171,7 +184,7 @@ def _() -> list[Change]:
     def last(taints: Any, tolerations: Any, **named: Any) -> Verdict:
         return verdict(taints, tuple(reversed(tolerations)), **named)
 
-    return [(looking, "verdict", last)]
+    return [(bound_targets, "verdict", last)]
 
 
 @bug("zero-is-for-ever", "Zero seconds of toleration are taken for no limit.")
@@ -180,33 +193,26 @@ def _() -> list[Change]:
         wide = [one.model_copy(update={"toleration_seconds": one.toleration_seconds or None}) for one in tolerations]
         return verdict(taints, wide, **named)
 
-    return [(looking, "verdict", lenient)]
+    return [(bound_targets, "verdict", lenient)]
 
 
 @bug("never-cancelled", "A scheduled eviction is not cancelled when its taint goes.")
 def _() -> list[Change]:
-    drop_pending = Eviction._not_due
-
-    def keep(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
-        if not isinstance(found, Keep):
-            drop_pending(self, state, look, workload, found)
-
-    return [(Eviction, "_not_due", keep)]
+    return [_but_not(lambda row, _it: row.name == "cancelled")]
 
 
 @bug("requested-cancelled", "An eviction that was requested is cancelled when its taint goes.")
 def _() -> list[Change]:
-    see = Eviction._check
+    def check_at(self: Any, it: Any, occasion: Any) -> None:
+        _CHECK(self, it, occasion)
+        it.begin(occasion)
+        is_requested = it.task is not None and it.task.state is EvictionState.REQUESTED
+        if is_requested and it.binding is not None and occasion in {Occasion.BINDING, Occasion.TAINTS, Occasion.SWEEP}:
+            bound_targets.urgency_of(it)
+            if isinstance(it.verdict, Keep):
+                tasks.cancel(it)
 
-    def check_at(self: Any, state: Any, look: Any, target: Any, workload: str) -> None:
-        see(self, state, look, target, workload)
-        task = target.tasks.get(workload)
-        if task is not None and task.state is EvictionState.REQUESTED:
-            found = look.judge(target, target.bindings[workload].tolerations)
-            if isinstance(found, Keep):
-                look.write(workload, EvictionState.CANCELLED, reason="TaintRemoved", message=found.reason)
-
-    return [(Eviction, "_check", check_at)]
+    return [(Eviction, "check", check_at)]
 
 
 @bug("pause-ignored", "Pauses hold nothing.", "answers")
@@ -221,17 +227,17 @@ def _() -> list[Change]:
 
 @bug("nobody-asks", "Eviction does not ask whether anything holds what has come due.")
 def _() -> list[Change]:
-    return [(Eviction, "_may_wait", lambda *_given: False)]
+    return [(guards, "is_concerned", lambda _it: False)]
 
 
 @bug("any-answer", "Eviction takes the leave to go that an earlier ask was given.", "answers")
 def _() -> list[Change]:
-    def answered(self: Any, state: Any, record: Any, event: Any, now: Any) -> Any:
+    def answered(self: Any, state: Any, record: Any, event: Any, *given: Any) -> Any:
         target = state.targets.get(event.target.key)
         task = target.tasks.get(event.workload.key) if target is not None else None
         if task is not None and task.generation == event.generation and task.asked:
             event = event.model_copy(update={"asked": task.asked})
-        return _ANSWERED(self, state, record, event, now)
+        return _ANSWERED(self, state, record, event, *given)
 
     return [(Eviction, "_answered", answered)]
 
@@ -242,85 +248,82 @@ _ANSWERED = Eviction._answered
 @bug("asks-once", "A held eviction is judged by the labels that it had when it asked.", "budgets")
 def _() -> list[Change]:
     return [
-        (EvictionPartition, "is_request_outdated", lambda _self, _place: False),
+        (guards, "is_outdated", lambda _it, _request: False),
         (budgets, "_supersedes", lambda event, known: event.revision > known.revision),
     ]
 
 
 @bug("leave-from-before", "Eviction, back again, uses the leave to go that was given while it was away.", "budgets")
 def _() -> list[Change]:
-    def due(self: Any, state: Any, look: Any, workload: str, found: Any) -> None:
-        target = state.targets[look.target]
-        asked = OpenRequest(look.time, target.bindings[workload].traits.labels, target.zone)
-        state.requests.setdefault((look.target, workload), asked)
-        _DUE(self, state, look, workload, found)
+    def guarded(it: Any) -> Guard:
+        if it.occasion is Occasion.DECISION:
+            it.state.requests.setdefault(it.place, OpenRequest(it.time, it.binding.traits.labels, it.bound.zone))
+        return guards.guarded(it)
 
-    return [(Eviction, "_due", due)]
+    return [(module, "TRANSITIONS", TransitionTable({**module.COLUMNS, Guard: guarded}))]
 
 
 @bug("bindings-never-end", "Eviction does not take the end of a binding in.")
 def _() -> list[Change]:
-    fold = EvictionPartition.apply_binding
+    fold = bound_targets.fold_binding
 
-    def keep(self: Any, key: str, event: Any) -> None:
+    def keep(state: Any, key: str, event: Any) -> None:
         if event is not None:
-            fold(self, key, event)
+            fold(state, key, event)
 
-    return [(EvictionPartition, "apply_binding", keep)]
+    return [(bound_targets, "fold_binding", keep)]
 
 
 @bug("task-outlives", "An eviction stays open when its binding ends.")
 def _() -> list[Change]:
-    return [(Eviction, "_end", lambda *_given: None)]
+    return [_but_not(lambda row, _it: row.name in {"ended", "completed", "forgotten"})]
 
 
 @bug("timer-not-moved", "A timer is set once and not moved with its deadline.", "deadlines")
 def _() -> list[Change]:
-    move = TargetView.move_timer
+    move = tasks.move_timer
 
-    def once(self: Any, workload: str, generation: int, deadline: Any) -> None:
-        if looking.timer_id(workload, self.target, generation) not in self.state.timers:
-            move(self, workload, generation, deadline)
+    def once(it: Any, deadline: Any) -> None:
+        if tasks._timer(it)[0] not in it.state.timers:
+            move(it, deadline)
 
-    return [(TargetView, "move_timer", once)]
+    return [(tasks, "move_timer", once)]
 
 
 @bug("no-timer", "An eviction is scheduled without its timer.")
 def _() -> list[Change]:
-    return [(TargetView, "move_timer", lambda *_given: None)]
+    return [(tasks, "move_timer", lambda *_given: None)]
 
 
 @bug("folded-not-written", "Cancelled is folded in and not written.")
 def _() -> list[Change]:
-    emit = TargetView.emit
+    emit = tasks.emit
 
-    def quiet(self: Any, topic: Any, key: str, event: Any) -> None:
-        emit(self, topic, key, event)
+    def quiet(it: Any, topic: Any, key: str, event: Any, step: str) -> None:
+        emit(it, topic, key, event, step)
         if topic is EVICTIONS and event is not None and event.state is EvictionState.CANCELLED:
-            self.emits.pop()
+            it.emits.pop()
 
-    return [(TargetView, "emit", quiet)]
+    return [(tasks, "emit", quiet)]
 
 
 @bug("timer-tombstone-lost", "The timer of an eviction that is over is not taken away.")
 def _() -> list[Change]:
-    emit = TargetView.emit
+    emit = tasks.emit
 
-    def keep(self: Any, topic: Any, key: str, event: Any) -> None:
+    def keep(it: Any, topic: Any, key: str, event: Any, step: str) -> None:
         if topic is not TIMERS or event is not None:
-            emit(self, topic, key, event)
+            emit(it, topic, key, event, step)
 
-    return [(TargetView, "emit", keep)]
+    return [(tasks, "emit", keep)]
 
 
 @bug("taints-not-newer", "A set of taints supersedes the one that is known only when it skips a generation.")
 def _() -> list[Change]:
-    from moorage.workers.eviction import state  # noqa: PLC0415 - only what it is planted in
-
     def newer(event: Any, known: Any) -> bool:
         return bool(known.generation == 0 or event.generation > known.generation + 1)
 
-    return [(state, "newer_taints", newer), (module, "newer_taints", newer)]
+    return [(bound_targets, "newer_taints", newer)]
 
 
 @bug("acknowledged-for-another", "An acknowledgement counts for any binding of the workload.", acknowledging=True)
@@ -330,15 +333,26 @@ def _() -> list[Change]:
 
 @bug("acknowledged-and-forgotten", "Eviction, back again, does not know what was acknowledged.", acknowledging=True)
 def _() -> list[Change]:
-    def reported(self: Any, state: Any, record: Any, now: Any) -> Any:
-        return [] if record.topic is WORKLOAD_CONDITIONS and not state.begun else _REPORTED(self, state, record, now)
+    def fold(state: Any, key: str, event: Any) -> Any:
+        return _FOLD(state, key, event) if state.begun else None
 
-    def apply(self: Any, state: Any, topic: Any, key: str, event: Any) -> None:
-        if topic is not WORKLOAD_CONDITIONS or state.begun:
-            _FOLD(self, state, topic, key, event)
-
-    return [(Eviction, "_reported", reported), (Eviction, "apply", apply)]
+    return [(acknowledgements, "fold_report", fold)]
 
 
-_REPORTED = Eviction._reported
-_FOLD = Eviction.apply
+_FOLD = acknowledgements.fold_report
+
+
+def _without(service: str) -> Any:
+    """Return what eviction needs, without what one of the services before it has not processed."""
+    needed: Any = freshness.NEEDS
+    return replace(needed, upstream=tuple(one for one in needed.upstream if one.service != service))
+
+
+@bug("placement-in-flight", "Eviction does not look whether placement has read what was accepted.", "on the way")
+def _() -> list[Change]:
+    return [(freshness, "NEEDS", _without("placement"))]
+
+
+@bug("reports-in-flight", "Eviction does not look whether condition-ingest has read what was accepted.", "on the way")
+def _() -> list[Change]:
+    return [(freshness, "NEEDS", _without("condition-ingest"))]

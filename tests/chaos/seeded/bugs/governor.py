@@ -36,6 +36,11 @@ def _() -> list[Change]:
     return [(ZoneRules, "rate_of", lambda self, _state, _nodes: self.rate)]
 
 
+@bug("no-tick", "A node is granted as soon as it is not ready.", "zones", "sources")
+def _() -> list[Change]:
+    return [(ZoneRules, "tick_for", lambda _self, turn: turn.since)]
+
+
 @bug("half-a-token", "Taking a token leaves half of one.", "zones")
 def _() -> list[Change]:
     return [(Bucket, "take", lambda self, now: Bucket(self.rate, 0.5, now))]

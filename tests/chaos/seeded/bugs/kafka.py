@@ -26,8 +26,8 @@ def _() -> list[Change]:
     numbers = itertools.count()
 
     def producer(self: Any, partition: int) -> Any:
-        id_ = f"{self.group}.{partition}.{next(numbers)}"
-        return PartitionProducer(self.settings, transactional_id=id_, group=self.group)
+        id_ = f"{self.owners}.{partition}.{next(numbers)}"
+        return PartitionProducer(self.settings, transactional_id=id_)
 
     return [(WorkerContext, "producer", producer)]
 
@@ -35,8 +35,7 @@ def _() -> list[Change]:
 @bug("offsets-first", "Offsets are committed in a transaction of their own, before the records.", "moments")
 def _() -> list[Change]:
     async def write(self: Any, transaction: Any) -> None:
-        every = {self._feed.tps[topic]: offset for topic, offset in transaction.positions.items()}
-        await self._producer.write([], every)
+        await self._producer.write([], self._all_offsets())
         await _OWN(self, transaction)
 
     return [(PartitionTask, "_write", write)]
@@ -47,7 +46,7 @@ _OWN = PartitionTask._write
 
 @bug("torn", "The records of a decision are written in two transactions.", "moments")
 def _() -> list[Change]:
-    async def write(self: Any, records: Any, offsets: Any, *, within: float | None = None) -> None:
+    async def write(self: Any, records: Any, offsets: Any, *, within: float | None = None, **_: Any) -> None:
         half = len(records) // 2
         if half:
             await _WRITE(self, records[:half], {}, within=within)
@@ -92,11 +91,12 @@ def _() -> list[Change]:
 )
 def _() -> list[Change]:
     # What is done is committed before the rebalance, and a consumer begins there by itself: both have to be missing.
-    def let_in(self: Any) -> None:
+    def let_in(self: Any, ends: Any = None) -> None:
         if self.phase is not partition_task.Phase.PARKED:
-            _LET_IN(self)
+            _LET_IN(self, ends)
             return
-        self._engine.clear()
+        self._chain.begin()
+        self._chain._floors = {}
         self._feed.reset()
         self._feed.resume()
         self.phase = partition_task.Phase.RUNNING
@@ -126,7 +126,7 @@ def _() -> list[Change]:
 
 @bug("lost-markers", "An owner begins though a transaction of the one before is still open.", "markers")
 def _() -> list[Change]:
-    async def end(_context: Any, _partition: int, _producer: Any, committed: Any) -> Any:
+    async def end(_context: Any, _partition: int, _producers: Any, committed: Any) -> Any:
         return dangling_transactions.Sound(committed)
 
     return [(partition_task, "end_lost_transactions", end)]
@@ -140,8 +140,8 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     found = dangling_transactions.end_lost_transactions
 
-    async def end(context: Any, partition: int, producer: Any, committed: Any) -> Any:
-        await found(context, partition, producer, committed)
+    async def end(context: Any, partition: int, producers: Any, committed: Any) -> Any:
+        await found(context, partition, producers, committed)
         return dangling_transactions.Sound(committed)
 
     return [(partition_task, "end_lost_transactions", end)]
@@ -157,8 +157,8 @@ def _() -> list[Change]:
 
 @bug("old-news", "A process that stood still writes the evictions that it had decided on before.", "deadlines")
 def _() -> list[Change]:
-    async def write(self: Any, records: Any, offsets: Any, *, within: float | None = None) -> None:  # noqa: ARG001 - it has no limit
-        await _WRITE(self, records, offsets)
+    async def write(self: Any, records: Any, offsets: Any, *, within: float | None = None, **named: Any) -> None:  # noqa: ARG001 - it has no limit
+        await _WRITE(self, records, offsets, **named)
 
     return [(fresh_reads, "_STALE", 1e9), (fresh_reads, "_FRESH", 1e9), (PartitionProducer, "write", write)]
 

@@ -26,6 +26,9 @@ class Bug:
     acknowledging: bool = False
     """Whether it shows only with a deployer that acknowledges evictions."""
 
+    chained: bool = False
+    """Whether it shows only where services run as a chain."""
+
     @contextmanager
     def planted(self) -> Iterator[None]:
         """Put it into the code of this process for a while."""
@@ -45,12 +48,12 @@ BUGS: Final[dict[str, Bug]] = {}
 
 
 def bug(
-    name: str, what: str, *themes: str, acknowledging: bool = False
+    name: str, what: str, *themes: str, acknowledging: bool = False, chained: bool = False
 ) -> Callable[[Callable[[], list[Change]]], Callable[[], list[Change]]]:
     """Register a bug; the function gives the changes."""
 
     def register(changes: Callable[[], list[Change]]) -> Callable[[], list[Change]]:
-        BUGS[name] = Bug(name, what, changes, themes, acknowledging)
+        BUGS[name] = Bug(name, what, changes, themes, acknowledging, chained)
         return changes
 
     return register

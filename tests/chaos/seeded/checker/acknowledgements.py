@@ -38,7 +38,7 @@ def what_waits_is_not_ended(run: Run) -> Iterator[Violation]:
                 one.gone or (one.key == workload and uid_of(one) != uid)
                 for about in (workload, resource_key(target))
                 for one in run.records("resources", about)
-                if one.order < seen.order
+                if run.precedes(one, seen)
             )
             if not gone:
                 yield Violation("what_waits_is_not_ended", seen.where, "its deployer has not acknowledged")
@@ -58,7 +58,7 @@ def what_was_reported_is_acknowledged(run: Run) -> Iterator[Violation]:
 
 def _reports(run: Run, key: str, seen: Seen) -> list[Seen]:
     condition = f"{key.rpartition('|')[0]}|Evicted"
-    return [one for one in run.records("workload-conditions", condition) if one.order < seen.order and not one.gone]
+    return [one for one in run.records("workload-conditions", condition) if run.precedes(one, seen) and not one.gone]
 
 
 def _says(report: Seen, task: Seen, status: str) -> bool:

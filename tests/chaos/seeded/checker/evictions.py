@@ -86,7 +86,8 @@ def nobody_evicted_needlessly(run: Run) -> Iterator[Violation]:
         elif min(found) > seen.decided + 2 * run.skew + EPSILON:
             late = min(found) - seen.decided
             yield Violation("nobody_evicted_early", seen.where, f"its time comes {late:.6f} s after the decision")
-        elif run.history.exact and min(found) > seen.entry.appended + run.skew + EPSILON:
+        # Whether the time has come is judged by eviction's clock alone.
+        elif run.history.exact and min(found) > seen.entry.appended + run.eviction_skew + EPSILON:
             late = min(found) - seen.entry.appended
             yield Violation("nobody_evicted_early", seen.where, f"its time comes {late:.6f} s after the record")
 
@@ -122,7 +123,7 @@ def deadlines_are_what_taints_say(run: Run) -> Iterator[Violation]:
             for one in run.records("bindings", f"{workload}|{target}")
             if not one.gone and one.data["generation"] == int(generation) and one.order < seen.order
         ]
-        tainted = [one for one in run.records("taints", target) if one.order < seen.order]
+        tainted = [one for one in run.records("taints", target) if run.precedes(one, seen)]
         times = (must_leave(_taints(one), work.data.get("tolerations") or ()) for one in tainted for work in bound)
         if not any(time is not None and abs(time - deadline) <= EPSILON for time in times):
             yield Violation("deadlines_are_what_taints_say", seen.where, f"no taints say {deadline:.6f}")

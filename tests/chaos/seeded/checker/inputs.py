@@ -78,8 +78,14 @@ def _counted(run: Run, seen: Seen, observed: float, target: str) -> bool:
     uid = uid_of(declared[-1]) if declared and run.history.exact else None
     earlier, own = "", False
     for one in run.records(topic, key):
-        if one.gone or one.data.get("reason") == "HeartbeatStopped":
-            continue  # silence says nothing of reports
+        if one.gone:
+            continue
+        if one.data.get("reason") == "HeartbeatStopped":
+            # Silence says nothing of reports, but it names the last heartbeat, which may be in no other record.
+            last = when(one.data, "lastHeartbeatTime")
+            if last is not None and last > observed + EPSILON and (uid is None or one.data.get("targetUid") == uid):
+                return True
+            continue
         if _supersedes(one, seen):
             return True
         heard = when(one.data, "lastHeartbeatTime")

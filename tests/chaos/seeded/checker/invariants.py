@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from tests.chaos.seeded.checker import (
+    accepted,
     acknowledgements,
     agreement,
     budgets,
@@ -46,6 +47,9 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     evictions.owners_know_what_was_there,
     evictions.what_waited_is_read_in_order,
     evictions.nobody_evicted_after_relief,
+    accepted.nobody_evicted_against_its_own_record,
+    accepted.nobody_evicted_whose_labels_are_paused,
+    accepted.nobody_evicted_from_a_node_reported_ready,
     acknowledgements.what_is_acknowledged_was_reported,
     acknowledgements.what_waits_is_not_ended,
     permission.nobody_evicted_after_a_cancel,
@@ -56,6 +60,7 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     budgets.disruption_budgets_are_kept,
     budgets.cluster_rate_is_kept,
     zones.zone_rates_are_kept,
+    zones.nodes_wait_for_a_tick,
     zones.nodes_are_tainted_at_their_zones_rate,
     zones.lost_zones_get_nothing,
     zones.node_taints_are_granted,

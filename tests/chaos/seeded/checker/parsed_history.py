@@ -139,6 +139,7 @@ class Run:
         slack = allowances.slack if allowances.slack is not None else (0.05 if history.exact else 2.0)
         self.slack = slack
         self.skew = history.skew
+        self.eviction_skew = history.skew if history.eviction_skew is None else history.eviction_skew
         self._topics: dict[str, list[Seen]] = defaultdict(list)
         found: dict[str, dict[str, list[Seen]]] = defaultdict(lambda: defaultdict(list))
         self._committed: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -288,10 +289,20 @@ class Run:
         return sum(1 for one in self.records(topic, key) if self.precedes(one, decision))
 
     def precedes(self, one: Seen, decision: Seen) -> bool:
-        """Whether a record may have been known when another one was decided on; by timestamps it is not sure."""
+        """Whether a record may have been known when another one was decided on; by timestamps it is not sure.
+
+        Services of a chain write in one transaction, whose records become readable in any order of their partitions.
+        """
         if self.history.exact:
-            return one.order < decision.order
+            return one.order < decision.order or self._rests_on(decision, one)
         return one is not decision and one.entry.appended <= decision.entry.appended + self.slack
+
+    @staticmethod
+    def _rests_on(decision: Seen, one: Seen) -> bool:
+        """Whether a decision names a position after a record of the same partition."""
+        positions = decision.positions() or {}
+        entry = one.entry
+        return entry.partition == decision.entry.partition and entry.offset < positions.get(entry.topic, 0)
 
     def states(self, topic: str, key: str, decision: Seen, *, within: float = 0.0) -> list[Seen | None]:
         """The last record of a key as whoever decided may rightly have seen it, at each time when he may have looked.

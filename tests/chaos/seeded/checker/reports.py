@@ -124,7 +124,7 @@ def nobody_is_silenced_who_spoke(run: Run) -> Iterator[Violation]:
             continue
         target, source = seen.key.partition("|")[0], str(seen.data.get("source", ""))
         grace = min(filter(None, graces_of(run, target, source)), default=0.0)
-        timers = [one for one in fired[target, source] if one.order < seen.order]
+        timers = [one for one in fired[target, source] if run.precedes(one, seen)]
         if not grace or not timers:
             continue
         asked = timers[-1].entry.appended

@@ -19,6 +19,7 @@ The governor does not know sooner than that that a grant was done. So after a si
 once, and one more, for whom the zone's token was kept.
 """
 
+_MICROS: Final = 1_000_000
 _FULL, _PARTIAL, _NORMAL = "FullDisruption", "PartialDisruption", "Normal"
 
 
@@ -56,6 +57,28 @@ def zone_rates_are_kept(run: Run) -> Iterator[Violation]:
         allowed = slow if between == {_PARTIAL} else max(rate, slow)
         if allowed <= 0 or (not math.isinf(allowed) and gap + 2 * run.skew + EPSILON < 1 / allowed):
             yield Violation("zone_rates_are_kept", seen.where, f"{gap:.6f} s after {before.key} in zone {zone}")
+
+
+def nodes_wait_for_a_tick(run: Run) -> Iterator[Violation]:
+    """A node is granted at a tick after its incident has begun, or later: at a multiple of `node_monitor_period`.
+
+    Both are times that services have written, and the governor compares the one with its own clock. So no skew counts.
+    A period that was changed may have been the one before or the one after.
+    """
+    periods = [round(seconds * _MICROS) for seconds in run.settings("node_monitor_period", 5)]
+    if 0 in periods:
+        return
+    for seen in _granted(run):
+        incident = (seen.data.get("targetUid", ""), seen.data["incident"])
+        began = [
+            when(one.data, "since") or one.decided
+            for one in run.records("zone-members", seen.key)
+            if not one.gone and (one.data.get("targetUid", ""), one.data.get("incident")) == incident
+        ]
+        granted = round((when(seen.data, "grantedTime") or seen.decided) * _MICROS)
+        since = round(min(began, default=0.0) * _MICROS)
+        if all(granted // period <= since // period for period in periods):
+            yield Violation("nodes_wait_for_a_tick", seen.where, f"{(granted - since) / _MICROS:.6f} s after its begin")
 
 
 def nodes_are_tainted_at_their_zones_rate(run: Run) -> Iterator[Violation]:

@@ -176,6 +176,9 @@ class Cluster:
         self.written = 0.0
         """When a record or marker was last written."""
 
+        self.unheard: set[str] = set()
+        """Topics whose records are no part of what happens: they are written while nobody does anything."""
+
         self.idle_poll = idle_poll
         self.up = True
         self.frozen = False
@@ -207,6 +210,8 @@ class Cluster:
         return found
 
     def _readable(self, record: Record) -> None:
+        if record.topic in self.unheard:
+            return
         now = START_SECONDS + self.loop.time()
         entries = self.entries
         self.readable.append(record)

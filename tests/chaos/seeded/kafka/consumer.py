@@ -100,7 +100,7 @@ class SimConsumer(Client):
         self._resolving = False
         self._waiter: asyncio.Future[None] | None = None
         self._moved = False
-        self._hurried = False
+        """Whether a position has moved without a record since `getmany` last returned."""
 
         self.member_id = ""
         self.generation = -1
@@ -361,6 +361,8 @@ class SimConsumer(Client):
                 for tp, offset in offsets.items():
                     if assigned[tp].position is None:
                         self._place(tp, assigned[tp], offset)
+                self._moved = True
+                self._wake()
 
         self.cluster.send(self, find, found)
 
@@ -430,6 +432,8 @@ class SimConsumer(Client):
                 return
             state.position = self._end(tp, self._reset)
             self._want(tp, state)
+            self._moved = True
+            self._wake()
             return
         state.highwater, state.lso = found.end, found.stable
         records, after = found.read(position, committed_only=self._committed_only, limit=self.cluster.fetch_limit())
@@ -443,38 +447,24 @@ class SimConsumer(Client):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def hurry(self) -> None:
-        """Somebody waits for what `getmany`'s caller will find when it returns: its own timeout holds this time."""
-        self._hurried = True
-        self._wake()
-
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[Record]]:
-        """Records that were fetched; waits for some for as long as it may."""
+        """Records that were fetched; waits for some, or for a position that moves, for as long as it may."""
         if self._closed:
             raise ConsumerStoppedError
         limit = max_records or self._max_records
         timeout = timeout_ms / 1000
         loop = self.loop
-        began = loop.time()
-        deadline: float | None = None
+        until = loop.time() + max(timeout, self.cluster.idle_poll)
         while True:
             self._check_errors()
             if self._reassigning:
                 await self._next_assignment()
-            self._moved = False
             drained = self._drain(partitions, limit)
-            if drained or not timeout or self._closed:
+            moved, self._moved = self._moved, False
+            if drained or moved or not timeout or loop.time() >= until or self._closed:
                 return drained
-            now = loop.time()
-            if self._moved or self._hurried:
-                # The position is new, which the caller may be waiting for: its own timeout holds.
-                self._hurried = False
-                deadline = min(deadline or 1e18, began + timeout * (1 + int((now - began) / timeout)))
-            until = deadline if deadline is not None else began + max(timeout, self.cluster.idle_poll)
-            if now >= until:
-                return {}
             self._waiter = waiter = loop.create_future()
             timer = loop.call_at(until, _finish, waiter)
             try:

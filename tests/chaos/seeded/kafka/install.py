@@ -6,7 +6,7 @@ import gc
 import inspect
 import sys
 import uuid
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
 from types import ModuleType
@@ -19,7 +19,6 @@ from tests.chaos.seeded.kafka.loop import Process, current_process
 from tests.chaos.seeded.kafka.producer import SimProducer
 
 from moorage.runtime.app import GC_THRESHOLDS  # importing it loads every module of the runtime that is patched
-from moorage.runtime.kafka.tables.table_reader import TableReader, Tail
 
 _CLIENTS: dict[str, type[Client]] = {
     "AIOKafkaConsumer": SimConsumer,
@@ -52,7 +51,6 @@ def installed(
         "uuid": _Ids(cluster),
         "log": logger,
         "seconds": cluster.loop.time,
-        "reached": _hurrying(cluster, TableReader.reached),
     }
     places = _places()
     before = [(holder, name, _get(holder, name)) for holder, name in places]
@@ -70,22 +68,6 @@ def installed(
 
 def _make(client: type[Client], cluster: Cluster, outside: Process, *args: Any, **options: Any) -> Client:
     return client(cluster, current_process() or outside, *args, **options)
-
-
-def _hurrying(
-    cluster: Cluster, reached: Callable[[TableReader, Tail, int], Coroutine[Any, Any, None]]
-) -> Callable[[TableReader, Tail, int], Coroutine[Any, Any, None]]:
-    """`TableReader.reached`, which relies on the reader's looking at its positions ten times in a second."""
-
-    async def hurrying(self: TableReader, tail: Tail, offset: int) -> None:
-        if tail.position < offset:
-            process = current_process()
-            for consumer in cluster.consumers:
-                if consumer.process is process and consumer.client_id == self._client_id:
-                    consumer.hurry()
-        await reached(self, tail, offset)
-
-    return hurrying
 
 
 _Holder = ModuleType | type | dict[str, Any]
@@ -109,7 +91,7 @@ def _places() -> list[tuple[_Holder, str]]:
     Those measure virtual time instead, in which no slice takes any.
     """
     modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("moorage.")]
-    found: list[tuple[_Holder, str]] = [(TableReader, "reached")]
+    found: list[tuple[_Holder, str]] = []
     for module in modules:
         if module.__name__ in _CLIENT_PLACES:
             found += [(module, name) for name in _CLIENTS if hasattr(module, name)]

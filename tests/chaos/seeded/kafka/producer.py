@@ -23,6 +23,7 @@ from tests.chaos.seeded.kafka.cluster import LATER, Client, Cluster, Request
 from tests.chaos.seeded.kafka.consumer import plain_offsets
 from tests.chaos.seeded.kafka.loop import START_SECONDS, Process
 
+from moorage.runtime.kafka.clients.record_batch import RecordBatch
 from moorage_schemas.topics import murmur2
 
 Header = tuple[str, bytes]
@@ -186,10 +187,16 @@ class SimProducer(Client):
         """An empty batch."""
         return SimBatch(self._max_batch, self.process.clock.milliseconds)
 
-    async def send_batch(self, batch: SimBatch, topic: str, *, partition: int) -> asyncio.Future[RecordMetadata]:
+    async def send_batch(
+        self, batch: SimBatch | RecordBatch, topic: str, *, partition: int
+    ) -> asyncio.Future[RecordMetadata]:
         """Send a batch; the future is done when it is delivered."""
         self._check_sending()
         assert 0 <= partition < self.cluster.topics[topic], "Unrecognized partition"
+        if isinstance(batch, RecordBatch):
+            now = self.process.clock.milliseconds()
+            rows = [_Row(one.key, one.value, tuple(one.headers), now) for one in batch.records]
+            return self._add(TopicPartition(topic, partition), rows, batch.size())
         return self._add(TopicPartition(topic, partition), batch.rows, batch.size)
 
     async def send(  # noqa: PLR0917 - as in aiokafka
@@ -326,7 +333,10 @@ class SimProducer(Client):
         if found.compacted and any(row.key is None for row in one.rows):
             return UnknownError(tp)  # aiokafka has no name for INVALID_RECORD
         now = cluster.loop.time()
-        cluster.written = now
+        if tp.topic not in cluster.unheard:
+            cluster.written = now
+        stamp = int((START_SECONDS + now) * 1000)
+        by_broker = cluster.configs[tp.topic].get("message.timestamp.type") == "LogAppendTime"
         first = found.end
         transactional = self._id is not None
         for row in one.rows:
@@ -334,14 +344,14 @@ class SimProducer(Client):
                 row.key,
                 row.value,
                 row.headers,
-                row.timestamp,
+                stamp if by_broker else row.timestamp,
                 now=now,
                 pid=self._pid,
                 transactional=transactional,
                 since=self._since,
             )
         found.settle()
-        return RecordMetadata(tp.topic, tp.partition, tp, first, int((START_SECONDS + now) * 1000), 0, found.start)
+        return RecordMetadata(tp.topic, tp.partition, tp, first, stamp, int(by_broker), found.start)
 
     def _delivered(self, sent: list[_Sent], results: Any, problem: BaseException | None) -> None:
         if problem is not None:

@@ -17,13 +17,16 @@ from tests.chaos.seeded.kafka.install import installed
 from tests.chaos.seeded.kafka.loop import START_SECONDS, Process, State, StuckError, VirtualLoop
 from tests.chaos.seeded.kafka.rows import rows_of
 
+from moorage.runtime.chains import CHAINS, grouped
+from moorage.runtime.kafka.admin.broker_clock import BrokerClock
 from moorage.runtime.kafka.partition.partition_task import Phase
 from moorage.runtime.kafka.partition.watchdog import Watchdog
 from moorage.runtime.kafka.partition.worker import Worker
+from moorage.runtime.process.clock import Clock, CorrectedClock
 from moorage.runtime.service import Emit
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
-from moorage_schemas.topics import PLACEMENTS, TOPICS
+from moorage_schemas.topics import CLOCKS, PLACEMENTS, TOPICS
 
 SERVICES: Final[Mapping[str, ModuleType]] = {
     "condition-ingest": condition_ingest,
@@ -34,14 +37,19 @@ SERVICES: Final[Mapping[str, ModuleType]] = {
     "timer": timer,
 }
 
+CHAINED: Final = tuple(grouped(SERVICES))
+"""How they run when the services of a chain run as one."""
+
 _RESTART = 1.0  # seconds until a process that has ended is started again
 _QUIET = 3.0  # seconds without a record after which a world that has nothing to do is at rest
 _LOOK = 0.5
+_CORRECTED = 1.05  # seconds by which a clock may be off that is not corrected, and the error of a measurement
+_MEASURED = 0.25  # seconds by which a corrected clock may be off
 _LOOKS = 12  # of the watchdog within its limit
 
 
 class Replica:
-    """One worker of a service, in a process of its own, started again whenever it ends."""
+    """One worker of a service or a chain, in a process of its own, started again whenever it ends."""
 
     def __init__(self, world: World, service: str, number: int) -> None:
         self.service = service
@@ -51,7 +59,10 @@ class Replica:
 
         self.starts = 0
         self.process: Process
-        self.worker: Worker[Any] | None = None
+        self.clock: Clock
+        """What its worker takes for the time."""
+
+        self.worker: Worker | None = None
         """The shipped worker of the process that runs now; None before it has begun."""
 
         self._world = world
@@ -63,12 +74,16 @@ class Replica:
         self.starts += 1
         self.worker = None
         self.process = process = world.new_process(f"{self.name}.{self.starts}", skew=self._skew)
+        self.clock = process.clock
         process.spawn(self._main(process), name=process.name)
 
     async def _main(self, process: Process) -> None:
         world = self._world
-        made = SERVICES[self.service].service(world.settings)
-        worker = Worker(made, world.settings, clock=process.clock, partitions=world.settings.partitions)
+        made = [SERVICES[name].service(world.settings) for name in CHAINS.get(self.service, (self.service,))]
+        if world.one_clock:
+            self.clock = clock = CorrectedClock(process.clock.now, world.loop.time)
+            await BrokerClock(world.settings, [self.service], clock).start()
+        worker = Worker(made, world.settings, clock=self.clock, partitions=world.settings.partitions)
         self.worker = worker
         await worker.start()
         if world.watchdog:
@@ -80,7 +95,7 @@ class Replica:
                 world.ended.append(process.name)
                 world.loop.call_later(_RESTART, self._again, process, context=world.cluster.context)
 
-    async def _watched(self, process: Process, worker: Worker[Any]) -> None:
+    async def _watched(self, process: Process, worker: Worker) -> None:
         """The shipped watchdog's looks, without its thread: nothing blocks a loop here."""
         world, settings = self._world, self._world.settings
 
@@ -128,7 +143,10 @@ class Replica:
     def skew(self, seconds: float) -> None:
         """Set its clock, for its later processes, too."""
         self._skew = seconds
-        self._world.skew = max(self._world.skew, abs(seconds))
+        off = _MEASURED if self._world.one_clock and abs(seconds) > _CORRECTED else abs(seconds)
+        self._world.skew = max(self._world.skew, off)
+        if "eviction" in CHAINS.get(self.service, (self.service,)):
+            self._world.eviction_skew = max(self._world.eviction_skew, off)
         self.process.clock.set_skew(seconds, self._world.rng)
 
     @property
@@ -150,10 +168,11 @@ class World:
         seed: decides everything that is left to chance.
         workers: of each service.
         faults: how well the network works.
-        services: which take part.
+        services: which take part, alone or as the name of a chain.
         settings: of all services, beside the defaults; limits that slow tests down are lifted unless they are given.
         topic_config: settings of topics, beside the table's: `{"": …}` of all, `{"taints": …}` of one.
         watchdog: whether the shipped watchdog looks at every worker, and ends its process.
+        one_clock: whether processes measure their clocks against the broker's, and correct them.
         log: gets each line that the services log.
         max_time: virtual seconds after which a run is stuck.
         options: of the cluster.
@@ -169,6 +188,7 @@ class World:
         settings: Mapping[str, Any] | None = None,
         topic_config: Mapping[str, Mapping[str, str]] | None = None,
         watchdog: bool = False,
+        one_clock: bool = False,
         log: Callable[[dict[str, Any]], None] | None = None,
         max_time: float = 100_000.0,
         max_steps: int = 3_000_000,
@@ -186,13 +206,18 @@ class World:
         for topic in TOPICS:
             config = {**topic.config(), **(topic_config or {}).get("", {}), **(topic_config or {}).get(topic.short, {})}
             self.cluster.create(topic.name(self.settings.topic_prefix), self.settings.partitions, config)
+        self.cluster.unheard.add(CLOCKS.name(self.settings.topic_prefix))
         self.ended: list[str] = []
         """Processes that ended by themselves."""
 
         self.watchdog = watchdog
         self.over = False
+        self.one_clock = one_clock
         self.skew = 0.0
-        """The largest skew that any clock had, either way."""
+        """The largest skew that any clock had, either way, after its correction."""
+
+        self.eviction_skew = 0.0
+        """The same of eviction's clocks."""
 
         self.outside = self.new_process("outside")
         self.writer = Writer(self.cluster, self.outside, self.settings)
@@ -210,8 +235,8 @@ class World:
         return process
 
     def of(self, service: str) -> list[Replica]:
-        """The replicas of one service."""
-        return [replica for replica in self.replicas if replica.service == service]
+        """The replicas of one service, alone or in a chain."""
+        return [replica for replica in self.replicas if service in (replica.service, *CHAINS.get(replica.service, ()))]
 
     def deployer(self, *, after: float = 1.0, idle: bool = False) -> Deployer | None:
         """Let somebody run what is bound to clusters, unless another one does."""
@@ -313,7 +338,8 @@ class World:
                 continue
             for partition, owner in sorted(worker.tasks.items()):
                 if owner.caught_up:
-                    yield f"{replica.process.name}/{partition}", rows_of(owner._engine.state)
+                    for engine in owner.engines:
+                        yield f"{replica.process.name}/{engine.service.name}/{partition}", rows_of(engine.state)
 
     def behind(self) -> list[str]:
         """Who has not come to the end of what there is to read, or has something in hand."""
@@ -360,6 +386,7 @@ class World:
             quiet=self._quiet,
             partitions=self.settings.partitions,
             skew=self.skew,
+            eviction_skew=self.eviction_skew,
             settings=dict(self.given),
             repairs=tuple(self._repairs()) if self._quiet else (),
             whole=True,
@@ -373,15 +400,17 @@ class World:
             if (worker := replica.worker) is None:
                 continue
             for partition, owner in sorted(worker.tasks.items()):
-                now, due = replica.process.clock.now(), owner._engine.next_due()
-                if owner.caught_up and (due is None or due > now):  # what is due at this very instant is to come
-                    service, state = worker.service, owner._engine.state
+                for engine in owner.engines if owner.caught_up else ():
+                    now, due = replica.clock.now(), engine.next_due()
+                    if due is not None and due <= now:  # what is due at this very instant is to come
+                        continue
+                    service, state = engine.service, engine.state
                     emits = service.reconcile(state, now)
                     while service.is_reconciling(state):
                         emits += service.reconcile(state, now)
                     for emit in emits:
                         if not self._says_the_same(emit):
-                            yield f"{replica.name}/{partition} {emit.topic.short} {emit.key}"
+                            yield f"{replica.name}/{service.name}/{partition} {emit.topic.short} {emit.key}"
 
     def _says_the_same(self, emit: Emit) -> bool:
         """Whether a decision that is there differs in its explanation only: who waits is not told of each node."""

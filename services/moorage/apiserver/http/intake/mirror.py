@@ -40,6 +40,9 @@ MOST: Final = 1000
 
 _FIELDS: Final = frozenset({"source", "cluster", "clusterUID", "objects", "deleted"})
 _LONGEST: Final = 253
+_ASYNC: Final = re.compile(r"(^|[\s,;])respond-async($|[\s,;])", re.IGNORECASE)
+"""The preference of a sender that does not wait until its objects are shown (RFC 7240)."""
+
 _CLUSTER: Final = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?")
 
 Document = Mapping[str, Any]
@@ -75,7 +78,8 @@ class MirrorApi:
         """
         paths.check_method(request, "POST")
         body_media(request, (JSON,))
-        asked = _read(bodies.parse_json(await bodies.read_body(request, bodies.MIRROR_LIMIT)))
+        is_shown = not _ASYNC.search(request.headers.get("prefer", ""))
+        asked = _read(bodies.parse_json(await bodies.read_body(request, bodies.MIRROR_LIMIT)), is_shown=is_shown)
         self._access.check_permitted(request, user_of(request), mirrors(asked.cluster or HOME))
         writer = self._writer_of(asked.cluster)
         if not writer.fleet.ready:
@@ -100,7 +104,7 @@ def mirrors(name: str = "") -> Attributes:
     return Attributes("update", OWN_GROUP, "v1alpha1", MIRRORS, "", "", name)
 
 
-def _read(document: Any) -> _Request:
+def _read(document: Any, *, is_shown: bool) -> _Request:
     """Read a batch. Raises StatusError: 400 if it is none, 413 if it has too many objects."""
     if not isinstance(document, dict):
         raise bad_request("the body must be a JSON object with source, cluster, objects and deleted")
@@ -124,7 +128,7 @@ def _read(document: Any) -> _Request:
     objects, deleted = (_list(document, name) for name in ("objects", "deleted"))
     if (count := len(objects) + len(deleted)) > MOST:
         raise StatusError(413, f"the batch has {count} objects: it must have at most {MOST}")
-    return _Request(cluster, MirrorBatch(source, objects, deleted, uid))
+    return _Request(cluster, MirrorBatch(source, objects, deleted, uid, is_shown))
 
 
 def _list(document: Document, name: str) -> list[Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 import orjson
@@ -22,6 +22,7 @@ from moorage.apiserver.machinery.api_errors import StatusError
 from moorage.apiserver.machinery.protobuf import messages
 from moorage.apiserver.machinery.protobuf.encoding import NotEncodableError
 from moorage.apiserver.storage.shown_objects import ShownObject
+from moorage.runtime.process.clock import MACHINE
 
 Document = Mapping[str, Any]
 
@@ -189,7 +190,7 @@ class JsonEvents(Representation, EventEncoder):
         self,
         form: AnswerForm = PLAIN,
         include: str = "Metadata",
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime] = MACHINE.now,
     ) -> None:
         super().__init__(form, include, now)
         self._has_columns = False

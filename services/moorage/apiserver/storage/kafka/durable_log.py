@@ -137,10 +137,10 @@ class KafkaLog(Log):
         await stop(self._reports)
 
     @override
-    async def commit(self, writes: Sequence[Write]) -> int:
+    async def commit(self, writes: Sequence[Write], *, is_shown: bool = True) -> int:
         if self._term is None:
             raise unavailable(self.obstacle)
-        return await self._term.commit(writes)
+        return await self._term.commit(writes, is_shown=is_shown)
 
     @override
     async def report(self, writes: Sequence[Write]) -> list[int]:

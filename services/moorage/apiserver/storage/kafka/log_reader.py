@@ -27,8 +27,7 @@ Take = Callable[[TopicPartition, Sequence[Any]], None]
 """Takes records of one partition, in order."""
 
 _AT_ONCE: Final = 500  # records that are read before other tasks may run
-_WAIT_MS: Final = 500
-_WAIT_BEHIND_MS: Final = 20  # while a caller waits for the end, which may be a transaction marker
+_POLL_MS: Final = 500  # a poll returns earlier when a position moves, with or without records
 _LOOKS: Final = 12  # checks for a stalled partition, within the time after which the gateway starts again
 _ASKING: Final = 5.0  # seconds in which Kafka returns the ends of partitions
 
@@ -145,8 +144,7 @@ class LogReader:
         while True:
             if has_ended(consumer):
                 raise StartAfresh(f"the consumer of {self._what} has stopped fetching")
-            wait = _WAIT_BEHIND_MS if self._goals else _WAIT_MS
-            batches = await consumer.getmany(timeout_ms=wait, max_records=_AT_ONCE)
+            batches = await consumer.getmany(timeout_ms=_POLL_MS, max_records=_AT_ONCE)
             for tp, records in batches.items():
                 self._take(tp, records)
             if self._goals:

@@ -30,7 +30,7 @@ from aiokafka.errors import InvalidProducerEpoch, KafkaError, ProducerFenced
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery.api_errors import StatusError, unavailable
 from moorage.apiserver.metrics import Metrics
-from moorage.apiserver.storage.derivation import Derivation
+from moorage.apiserver.storage.derivation import AT_ONCE, Derivation
 from moorage.apiserver.storage.durable_log import RECORD_OVERHEAD, Write, check_sizes
 from moorage.apiserver.storage.kafka.log_reader import SourceReader
 from moorage.apiserver.storage.kafka.object_reader import object_partition
@@ -59,6 +59,8 @@ _TOO_OLD = "the gateway was stopped for so long that it may have missed deletion
 _FENCED = "another gateway has taken over the writes of this fleet"
 _START_TIMEOUT: Final = 30.0  # seconds; the transaction of an earlier writer ends in that time
 _CLOSE_TIMEOUT: Final = 5.0
+_RESTS: Final = 2.0  # times as long as what follows from other topics took to write, so that more of it is one change
+_LONGEST_REST: Final = 0.25  # seconds
 _TAKEOVER_WITHIN: Final = 2.0  # seconds in which a gateway that takes over writes its record
 _QUIET_KEY: Final = b"quiet"  # of a record that is aborted
 _FENCING: Final = (ProducerFenced, InvalidProducerEpoch)
@@ -81,6 +83,7 @@ class _Pending:
 
     writes: Sequence[Write]
     done: asyncio.Future[int]
+    is_shown: bool = True
 
 
 class Term:
@@ -124,6 +127,13 @@ class Term:
         self._deposed = asyncio.Event()
         self._committing = False
         """Whether a commit has been sent whose outcome is unknown."""
+
+        self._rests_until = 0.0
+        """The time of `time.monotonic` until which nothing is written for which no request waits.
+
+        Where much is decided, each object would be written after each decision about it, and the decisions would wait
+        for the processor. What comes meanwhile is written together.
+        """
 
         self.began = 0
         """The version of the takeover. 0 before it."""
@@ -181,12 +191,12 @@ class Term:
             self._work.set()
             _log.warning("gateway.deposed")
 
-    async def commit(self, writes: Sequence[Write]) -> int:
+    async def commit(self, writes: Sequence[Write], *, is_shown: bool = True) -> int:
         """Write records as `Log.commit` does."""
         check_sizes(writes)
         if self.obstacle:
             raise unavailable(self.obstacle)
-        pending = _Pending(writes, asyncio.get_running_loop().create_future())
+        pending = _Pending(writes, asyncio.get_running_loop().create_future(), is_shown)
         self._queue.append(pending)
         self._work.set()
         return await pending.done
@@ -231,11 +241,21 @@ class Term:
             self._check()
             while self._queue or self._derivation.due:
                 self._check()
+                if not self._queue and (rest := self._rests_until - time.monotonic()) > 0:
+                    await self._wait(rest)
+                    continue
                 await self._write(self._next_batch())
                 await asyncio.sleep(0)  # records and requests have their turn
             if not complete:
                 await self._write([_Pending([self._note(COMPLETE_KEY, ObjectShown())], _nobody())])
                 complete = True
+
+    async def _wait(self, seconds: float) -> None:
+        """Return when there is something new, or after a while."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._work.wait()
+        self._work.clear()
 
     def _check(self) -> None:
         """Check that writes may go on."""
@@ -258,11 +278,11 @@ class Term:
         producer = self._producer
         if producer is None:
             raise TermEnded("the writer is not open")
+        woken = time.monotonic()
         writes = [write for pending in batch for write in pending.writes]
-        touched: dict[ObjectId, None] = {}
-        for write in writes:
-            touched.update(dict.fromkeys(self._derivation.write(write.topic, write.key, write.event)))
-        changes = self._fitting(self._derivation.take(touched))
+        touched = self._take_in(batch)
+        takes_others = self._derivation.due and woken >= self._rests_until
+        changes = self._fitting(self._derivation.take(touched, at_once=AT_ONCE if takes_others else 0))
         quiet = any(not pending.writes for pending in batch)
         if not writes and not changes and not quiet:
             return
@@ -280,12 +300,35 @@ class Term:
         self._committing = False
         self._keep_alive.wrote()
         self._derivation.written()
+        if takes_others:
+            self._rest(time.monotonic() - woken)
         if writes:
             self._metrics.commit_seconds.observe(time.monotonic() - began)
             self._metrics.commit_records.observe(len(writes))
         for pending in batch:
             if not pending.done.done():
                 pending.done.set_result(self._store.version)
+
+    def _take_in(self, batch: Sequence[_Pending]) -> dict[ObjectId, None]:
+        """Take in the records of a batch. Return the objects that are written with them if they look different."""
+        touched: dict[ObjectId, None] = {}
+        for pending in batch:
+            for write in pending.writes:
+                found = self._derivation.write(write.topic, write.key, write.event)
+                if pending.is_shown:
+                    touched.update(dict.fromkeys(found))
+                else:
+                    self._derivation.note(found)
+        return touched
+
+    def _rest(self, took: float) -> None:
+        """Write nothing for a while for which no request waits, unless much of it is left.
+
+        Args:
+            took: the seconds that the last of it took.
+        """
+        if not self._derivation.due:
+            self._rests_until = time.monotonic() + min(_RESTS * took, _LONGEST_REST)
 
     def _fitting(self, changes: Sequence[Emission]) -> list[Emission]:
         """Return the changes without those that no record can hold. Their objects are shown as they were."""

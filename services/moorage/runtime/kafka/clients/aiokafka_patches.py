@@ -22,11 +22,26 @@ half a kilobyte for each waiting record. Consumers with `light` as their `value_
 Late passwords: a password is taken as text, once for the life of a client. A `Password` is read when a connection
 authenticates.
 
+Positions: a transaction ends with markers, which are no records. aiokafka's `getmany` moves a position past them, and
+then waits on. A caller that reads up to an end would have to check the position again and again. So `getmany` also
+returns when an answer of a broker has moved a position without a record, and then returns nothing.
+
+Groups: aiokafka commits the offsets of one group only in a transaction, and requests a group's coordinator once. A
+chain of services commits those of the group of each service. So a producer adds each group to the transaction when it
+differs from the one before, and has a coordinator for each.
+
+Transactions in a row: a broker refuses the first partition of a transaction while it still writes the markers of the
+one before, mostly for one or two milliseconds. aiokafka then waits for 20. So the first waits are shorter.
+
+Fetch sessions, fetch connections, transactions of version 2: the modules `fetch_sessions`, `fetch_connections` and
+`transactions_v2` describe them.
+
 Refusals: Kafka's refusals are hidden by other errors, or by none. They are noted in `REFUSALS`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import functools
 from collections.abc import Callable, Collection, Iterable
@@ -34,12 +49,16 @@ from typing import Any, Final, NamedTuple
 
 import aiokafka
 import aiokafka.client
-from aiokafka import TopicPartition
-from aiokafka.client import AIOKafkaClient
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.client import AIOKafkaClient, CoordinationType
 from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
-from aiokafka.consumer.fetcher import PartitionRecords
+from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
 from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed
+from aiokafka.producer import sender
+from aiokafka.producer.sender import AddPartitionsToTxnHandler, Sender
+from aiokafka.producer.transaction_manager import TransactionManager
 
+from moorage.runtime.kafka.clients import fetch_connections, transactions_v2
 from moorage.runtime.kafka.clients.passwords import Password
 from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedError, not_allowed, refusal
 from moorage.runtime.process.failures import RuntimeFailure
@@ -149,6 +168,43 @@ def _make_light(record_of: _Function) -> _Function:
     return made
 
 
+# Positions.
+
+
+def _return_with_positions(fetch: _Function) -> _Function:
+    async def fetching(
+        self: Fetcher,
+        partitions: Any,
+        timeout: float = 0,  # noqa: ASYNC109 - aiokafka's parameter
+        max_records: int | None = None,
+    ) -> Any:
+        if self._subscriptions.reassignment_in_progress:
+            await self._subscriptions.wait_for_assignment()
+        waiting = len(self._records)
+        found = await fetch(self, partitions, 0, max_records)
+        if found or not timeout or len(self._records) < waiting:
+            return found
+        waiter = self._create_fetch_waiter()
+        try:
+            await asyncio.wait((waiter,), timeout=timeout)
+            if not waiter.done() or self._closed:
+                return {}
+            waiter.result()  # raises the errors of the group
+        finally:
+            waiter.cancel()
+        return await fetch(self, partitions, 0, max_records)
+
+    return fetching
+
+
+def _return_with_resets(update: _Function) -> _Function:
+    async def updating(self: Fetcher, *args: Any) -> bool:
+        await update(self, *args)
+        return True  # wakes those that wait
+
+    return updating
+
+
 # Late passwords.
 
 
@@ -227,6 +283,45 @@ def _raise_refused_token(step: _Function) -> _Function:
     return stepping
 
 
+# Groups.
+
+
+def _add_each_group(send: _Function) -> _Function:
+    async def sending(self: AIOKafkaProducer, offsets: Any, group_id: str) -> None:
+        before = getattr(self, "_moorage_group", group_id)
+        if before != group_id:
+            self._txn_manager._txn_consumer_group = None  # noqa: SLF001 - that the group before was added
+            known = self.__dict__.setdefault("_moorage_coordinators", {})
+            present = self._sender._coordinators  # noqa: SLF001 - of which one is that of the group before
+            known[before] = present.pop(CoordinationType.GROUP, None)
+            if (coordinator := known.get(group_id)) is not None:
+                present[CoordinationType.GROUP] = coordinator
+        self._moorage_group = group_id
+        await send(self, offsets, group_id)
+
+    return sending
+
+
+# Transactions in a row.
+
+
+_SOON, _LATER = 0.001, 0.02  # seconds; the last is aiokafka's own wait
+
+
+def _retry_soon(handle: _Function) -> _Function:
+    def handling(self: AddPartitionsToTxnHandler, response: Any) -> float | None:
+        wait: float | None = handle(self, response)
+        sender = self._sender
+        if wait is None or sender._txn_manager.txn_partitions:  # noqa: SLF001 - it is not the first partition
+            sender._moorage_wait = _SOON  # noqa: SLF001 - of the next transaction
+            return wait
+        soon = getattr(sender, "_moorage_wait", _SOON)
+        sender._moorage_wait = min(2 * soon, _LATER)  # noqa: SLF001 - in case the broker takes longer
+        return min(wait, soon)
+
+    return handling
+
+
 def _user(username: str | None, mechanism: str | None) -> str:
     if username:
         return f"User:{username}"
@@ -238,8 +333,37 @@ PATCHES: Final = (
     Patch("closed connections", AIOKafkaConnection, "_send_sasl_token", _close_when_broken),
     Patch("used topics", AIOKafkaClient, "_metadata_update", _request_used_topics),
     Patch("light records", PartitionRecords, "_consumer_record", _make_light),
+    Patch("fetch connections", Fetcher, "fetched_records", fetch_connections.cut_when_taken),
+    Patch("positions", Fetcher, "fetched_records", _return_with_positions),
+    Patch("positions", Fetcher, "_update_fetch_positions", _return_with_resets),
+    Patch("fetch sessions", Fetcher, "_proc_fetch_request", fetch_connections.fetch_in_sessions),
+    Patch("fetch connections", AIOKafkaClient, "send", fetch_connections.send_apart),
+    Patch("fetch connections", Fetcher, "seek_to", fetch_connections.cut_when_sought),
+    Patch("fetch connections", Fetcher, "request_offset_reset", fetch_connections.cut_when_reset),
+    Patch("fetch connections", Fetcher, "_get_actions_per_node", fetch_connections.rest_longer),
+    Patch("fetch connections", AIOKafkaConsumer, "resume", fetch_connections.cut_when_resumed),
     Patch("late passwords", AIOKafkaConnection, "authenticator_plain", _read_password),
     Patch("late passwords", AIOKafkaConnection, "authenticator_scram", _read_password),
+    Patch("groups", AIOKafkaProducer, "send_offsets_to_transaction", _add_each_group),
+    Patch("transactions in a row", AddPartitionsToTxnHandler, "handle_response", _retry_soon),
+    Patch("transactions of version 2", Sender, "_do_init_pid", transactions_v2.find_version),
+    Patch("transactions of version 2", Sender, "_do_txn_commit", transactions_v2.end_sound),
+    Patch(
+        "transactions of version 2",
+        sender,
+        "SendProduceReqHandler",
+        transactions_v2.handle_by(transactions_v2.ProduceHandler),
+    ),
+    Patch(
+        "transactions of version 2",
+        sender,
+        "TxnOffsetCommitHandler",
+        transactions_v2.handle_by(transactions_v2.OffsetsHandler),
+    ),
+    Patch("transactions of version 2", sender, "EndTxnHandler", transactions_v2.handle_by(transactions_v2.EndHandler)),
+    Patch("transactions of version 2", TransactionManager, "maybe_add_partition_to_txn", transactions_v2.add_partition),
+    Patch("transactions of version 2", TransactionManager, "add_offsets_to_txn", transactions_v2.add_group),
+    Patch("transactions of version 2", TransactionManager, "error_transaction", transactions_v2.keep_parts),
     Patch("refusals", aiokafka.client, "create_conn", _note_refusal),
     Patch("refusals", AIOKafkaClient, "bootstrap", _raise_refusal),
     Patch("refusals", AIOKafkaClient, "_metadata_update", _note_hidden_topics),

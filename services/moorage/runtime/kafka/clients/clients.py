@@ -15,9 +15,9 @@ from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.codec import light
 
-FETCH_MAX_WAIT_MS = 200
-"""How long the broker may hold an empty fetch, in milliseconds. aiokafka has one fetch in flight for each broker, so a
-partition that is resumed while the others are idle waits that long."""
+FETCH_MAX_WAIT_MS = 5_000
+"""How long the broker may hold an empty fetch, in milliseconds. New records end it, and so does a partition that is
+resumed or sought, or that the broker comes to lead (`fetch_connections`)."""
 
 PRODUCER_BATCH_BYTES = 900_000
 """The largest size of a producer's batch, in bytes: below the 1,048,588 of a topic's `max.message.bytes`."""

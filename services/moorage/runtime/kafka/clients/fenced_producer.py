@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 import structlog
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.clients.record_batch import batches_of
 from moorage.runtime.process.failures import StartAfresh
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.codec import Outgoing
@@ -28,6 +31,14 @@ _START_TIMEOUT = 30.0  # seconds; the broker ends an earlier task's open transac
 _CLOSE_TIMEOUT = 5.0
 _ABORT_TIMEOUT = 3.0
 _SWEEP_KEY = b"sweep"  # compacted topics accept no record without a key
+_NONE_EXPECTED: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
+
+GroupOffsets = Mapping[str, Mapping[TopicPartition, int]]
+"""The next offsets of sources, by consumer group. A group has at least one."""
+
+
+def _named(partitions: Iterable[TopicPartition]) -> str:
+    return ", ".join(f"{tp.topic}/{tp.partition}" for tp in sorted(partitions))
 
 
 async def write_to_each(producer: AIOKafkaProducer, partitions: Iterable[TopicPartition]) -> None:
@@ -49,13 +60,11 @@ class PartitionProducer:
     Args:
         settings: the address of Kafka, and the transaction's timeout.
         transactional_id: `<prefix>.<service>.<partition>`; the same for every task of the partition.
-        group: the consumer group whose offsets are written in the transactions.
     """
 
-    def __init__(self, settings: Settings, *, transactional_id: str, group: str) -> None:
+    def __init__(self, settings: Settings, *, transactional_id: str) -> None:
         self._settings = settings
         self._id = transactional_id
-        self._group = group
         self._producer: AIOKafkaProducer | None = None
         self._in_transaction = False
 
@@ -72,7 +81,12 @@ class PartitionProducer:
             await producer.start()
 
     async def write(
-        self, records: Sequence[Outgoing], offsets: Mapping[TopicPartition, int], *, within: float | None = None
+        self,
+        records: Sequence[Outgoing],
+        offsets: GroupOffsets,
+        *,
+        within: float | None = None,
+        expected: Mapping[TopicPartition, int] = _NONE_EXPECTED,
     ) -> None:
         """Write records and the offsets of their input in one transaction: all or nothing.
 
@@ -81,13 +95,14 @@ class PartitionProducer:
 
         Args:
             records: the records to write.
-            offsets: the next offset of each source.
+            offsets: the next offset of each source, by consumer group.
             within: seconds after which the transaction must not be committed, because its decisions are then outdated.
         None means the transaction's timeout.
+            expected: the offset that the first record of some partitions must get.
 
         Raises:
             KafkaError: among them `ProducerFenced`, when another task of the partition has started.
-            StartAfresh: it took longer than `within`.
+            StartAfresh: it took longer than `within`, or an offset is not the expected one.
             TimeoutError: no answer within twice the transaction's timeout.
         """
         producer, loop = self._started(), asyncio.get_running_loop()
@@ -96,17 +111,21 @@ class PartitionProducer:
             await producer.begin_transaction()
             self._in_transaction = True
             sent = await self._send(producer, records)
-            if offsets:
-                await producer.send_offsets_to_transaction(dict(offsets), self._group)
-            # A commit does not fail when one of its batches failed, so each batch must be confirmed.
-            for delivered in sent:
-                await delivered
+            # A commit does not fail when one of its batches failed, so each batch must be confirmed. The offsets come
+            # after them: a broker that verifies both at once refuses one, which is repeated after a pause.
+            first: dict[TopicPartition, int] = {}
+            for tp, delivered in sent:
+                first.setdefault(tp, (await delivered).offset)
+            if strange := {tp: first.get(tp) for tp, offset in expected.items() if first.get(tp) != offset}:
+                raise StartAfresh(f"another producer has written to {_named(strange)}")
+            for group, positions in offsets.items():
+                await producer.send_offsets_to_transaction(dict(positions), group)
             if within is not None and loop.time() - began > within:
                 raise StartAfresh(f"a decision could not be written within {within:g} s")
             await producer.commit_transaction()
             self._in_transaction = False
 
-    async def sweep(self, partitions: Iterable[TopicPartition], offsets: Mapping[TopicPartition, int]) -> None:
+    async def sweep(self, partitions: Iterable[TopicPartition], offsets: GroupOffsets) -> None:
         """Write a record to each partition, and offsets, in one transaction, and abort it.
 
         The abort's markers end everything that an earlier producer of this id has left open there. None of it ever
@@ -121,8 +140,8 @@ class PartitionProducer:
             await producer.begin_transaction()
             self._in_transaction = True
             await write_to_each(producer, partitions)
-            if offsets:
-                await producer.send_offsets_to_transaction(dict(offsets), self._group)
+            for group, positions in offsets.items():
+                await producer.send_offsets_to_transaction(dict(positions), group)
             await producer.abort_transaction()
             self._in_transaction = False
 
@@ -132,24 +151,18 @@ class PartitionProducer:
         return self._producer
 
     @staticmethod
-    async def _send(producer: AIOKafkaProducer, records: Sequence[Outgoing]) -> list[asyncio.Future[object]]:
+    async def _send(
+        producer: AIOKafkaProducer, records: Sequence[Outgoing]
+    ) -> list[tuple[TopicPartition, asyncio.Future[Any]]]:
         by_partition: dict[tuple[str, int], list[Outgoing]] = {}
         for record in records:
             by_partition.setdefault((record.topic, record.partition), []).append(record)
-        sent: list[asyncio.Future[object]] = []
+        now = int(time.time() * 1000)
+        sent: list[tuple[TopicPartition, asyncio.Future[Any]]] = []
         for (topic, partition), group in by_partition.items():
-            batch = producer.create_batch()
-            append = batch.append
-            for record in group:
-                key, value, headers = record.key, record.value, record.headers
-                if append(timestamp=None, key=key, value=value, headers=headers) is None:
-                    batch.close()
-                    sent.append(await producer.send_batch(batch, topic, partition=partition))
-                    batch = producer.create_batch()
-                    append = batch.append
-                    append(timestamp=None, key=key, value=value, headers=headers)  # an empty batch accepts any size
-            batch.close()
-            sent.append(await producer.send_batch(batch, topic, partition=partition))
+            tp = TopicPartition(topic, partition)
+            for batch in batches_of(group, now, clients.PRODUCER_BATCH_BYTES):
+                sent.append((tp, await producer.send_batch(batch, topic, partition=partition)))  # noqa: PERF401 - awaits
         return sent
 
     async def close(self) -> None:

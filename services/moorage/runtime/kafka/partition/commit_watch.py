@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import structlog
@@ -24,20 +24,23 @@ class CommitWatch:
     """Watches the commits of a task's producer.
 
     Args:
+        contexts: the contexts of the services for which it commits.
         wake: called when the task has to call `check`, or to write because `is_quiet`.
     """
 
-    def __init__(self, context: WorkerContext[Any], partition: int, wake: Callable[[], None]) -> None:
+    def __init__(self, contexts: Sequence[WorkerContext[Any]], partition: int, wake: Callable[[], None]) -> None:
         self.is_quiet = False
         """Whether something must be written so that Kafka does not forget the producer."""
 
-        self._context = context
+        self._contexts = contexts
         self._partition = partition
         self._wake = wake
         self._minding: asyncio.Task[None] | None = None
         self._lost: list[str] = []
         self._keep_alive = KeepAlive(
-            context.times.ids_kept_ms, transactional_id=context.transactional_id(partition), due=self._note_quiet
+            contexts[0].times.ids_kept_ms,
+            transactional_id=contexts[0].transactional_id(partition),
+            due=self._note_quiet,
         )
 
     def wrote(self) -> None:
@@ -52,7 +55,8 @@ class CommitWatch:
             StartAfresh: a transaction is still open on the task's changelog partitions.
             KafkaError: Kafka does not answer.
         """
-        await mind_a_slow_commit(self._context, self._partition, seconds)
+        for context in self._contexts:
+            await mind_a_slow_commit(context, self._partition, seconds)
         if self._minding is None:
             self._minding = asyncio.create_task(self._mind_markers())
 
@@ -78,12 +82,15 @@ class CommitWatch:
         """Check the markers of a commit some time after it. The check includes later commits."""
         try:
             await asyncio.sleep(_MARKERS_AFTER)
-            self._lost = await markers_lost_since(self._context, self._partition)
+            self._lost = [
+                place for context in self._contexts for place in await markers_lost_since(context, self._partition)
+            ]
         except (KafkaError, OSError, RuntimeError) as error:
             log.debug("partition.markers_unknown", partition=self._partition, error=repr(error))
             self._lost = []
         except Exception:
-            log.exception("partition.markers_unknown", service=self._context.service.name, partition=self._partition)
+            names = [context.service.name for context in self._contexts]
+            log.exception("partition.markers_unknown", services=names, partition=self._partition)
             self._lost = []
         self._minding = None
         if self._lost:

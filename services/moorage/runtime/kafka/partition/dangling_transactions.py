@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -48,13 +48,13 @@ class Sound:
 async def end_lost_transactions(
     context: WorkerContext[Any],
     partition: int,
-    producer: PartitionProducer,
+    producers: Sequence[PartitionProducer],
     committed: Mapping[Topic, int | None],
 ) -> Sound:
-    """End a transaction that is open on the task's changelog partitions, if any.
+    """End a transaction that is open on a service's changelog partitions, if any.
 
-    Apart from `timers`, only the task writes to these partitions. The transaction is aborted, even if the coordinator
-    had decided to commit it, and its work is done again under the same ids.
+    Apart from `timers`, only the partition's task writes to these partitions. The transaction is aborted, even if the
+    coordinator had decided to commit it, and its work is done again under the same ids.
 
     When only some of its markers were lost, its offsets may be committed nevertheless. The decisions behind these
     offsets are lost, so the offsets are set back to the beginning of the transaction, which its records state. This is
@@ -67,7 +67,8 @@ async def end_lost_transactions(
     Args:
         context: the context of the worker's session.
         partition: the task's partition.
-        producer: the task's producer, started and not in a transaction.
+        producers: the producers that tasks of the partition write with, alone or in a chain; started and not in a
+        transaction. The first one is the task's own.
         committed: the group's committed offset of each source.
 
     Returns:
@@ -90,10 +91,11 @@ async def end_lost_transactions(
         for topic in (*context.service.outputs, DEAD_LETTERS)
         for number in range(context.partitions)
     } | {context.tp(JOURNAL, partition)}
-    sound = await _set_back(context, partition, producer, committed, hanging)
+    sound = await _set_back(context, partition, producers[0], committed, hanging)
     # The transaction's offsets are pending as well. This one is aborted, so the values do not matter.
     offsets = {context.tp(topic, partition): offset or 0 for topic, offset in sound.committed.items()}
-    await producer.sweep(sorted({*states, *outputs}), offsets)
+    for producer in producers:
+        await producer.sweep(sorted({*states, *outputs}), {context.group: offsets})
     hanging = await _still_open(context, states)
     if hanging:
         raise TimeoutError(f"a transaction whose markers the broker lost could not be ended: {_named(hanging)}")
@@ -121,7 +123,8 @@ async def _set_back(
         for topic, offset in committed.items()
     }
     if sound != committed:
-        await producer.write([], {context.tp(topic, partition): offset or 0 for topic, offset in sound.items()})
+        offsets = {context.tp(topic, partition): offset or 0 for topic, offset in sound.items()}
+        await producer.write([], {context.group: offsets})
         log.info(
             "partition.offsets_set_back",
             service=context.service.name,

@@ -1,4 +1,4 @@
-"""The partition task: one partition of all of a service's sources, its state, and the one producer that writes for it.
+"""The partition task: one partition of all sources of a service or a chain, the states, and the one producer.
 
 Its steps are: start the producer, which fences every earlier task → read the committed offsets → end transactions of
 earlier tasks that the broker has left open → restore the state → continue from the later of the committed offsets and
@@ -11,43 +11,46 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import structlog
+from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError, InvalidProducerEpoch, KafkaError, ProducerFenced
 
-from moorage.runtime.engine.batch import BatchDecision
+from moorage.runtime.engine.chain import ChainDecision, ChainTransaction, PartitionChain
 from moorage.runtime.engine.encode import Encoder, with_steps
-from moorage.runtime.engine.engine import EngineRules, PartitionEngine, Transaction
+from moorage.runtime.engine.engine import EngineRules, PartitionEngine
+from moorage.runtime.engine.journal import Part, TaskBook
 from moorage.runtime.engine.partition_tables import PartitionTables
 from moorage.runtime.engine.requests import CatchUp, Refresh, Request, Turn, Written
-from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
+from moorage.runtime.kafka.clients.fenced_producer import GroupOffsets, PartitionProducer
 from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.partition.commit_watch import CommitWatch
 from moorage.runtime.kafka.partition.context import WorkerContext
-from moorage.runtime.kafka.partition.dangling_transactions import (
-    end_lost_transactions,
-)
+from moorage.runtime.kafka.partition.dangling_transactions import Sound, end_lost_transactions
 from moorage.runtime.kafka.partition.fresh_reads import FreshReads
 from moorage.runtime.kafka.partition.source_feed import SourceFeed
 from moorage.runtime.kafka.partition.table_restore import Progress, Restorer
+from moorage.runtime.kafka.partition.upstream_lag import UpstreamWatch
 from moorage.runtime.process import metrics
 from moorage.runtime.process.clock import Clock
-from moorage.runtime.process.failures import StartAfresh
+from moorage.runtime.process.failures import StartAfresh, end_task
 from moorage.runtime.service import Freshness
+from moorage.runtime.wire.codec import Outgoing
 from moorage.runtime.wire.record_format import KafkaFormat
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
 
-S = TypeVar("S")
-
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.1, 5.0  # seconds between starts after errors
 _MINE_POLL = 0.5  # seconds between two requests to the coordinator
-_CHECK_AGAIN = 0.005  # seconds between two checks of how far the consumer has come
+_RIVALS_POLL = 1.0  # seconds between two checks of whether a chain still runs
+_KEPT = 6 * 3600.0  # seconds after which offsets are committed again, because Kafka forgets those of unused groups
 _READ_AGAIN = 0.1  # seconds between two checks of whether everything has been read
+_SET_BACK = 1.0  # seconds by which a wait may be longer than intended, after the clock was set back
 _BACKLOG_GROWTH = 4  # how many times larger a batch may be while records are waiting
 
 
@@ -65,7 +68,10 @@ class Phase(StrEnum):
 
 
 class _Alarm:
-    """Calls a function at or after an instant, never before. It has one setting at a time, which can be changed."""
+    """Calls a function at an instant. It has one setting at a time, which can be changed.
+
+    It also calls when the clock was set back and the wait has lasted as long as intended.
+    """
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         self._clock = clock
@@ -89,18 +95,47 @@ class _Alarm:
             task.cancel()
 
     async def _wait(self, when: datetime) -> None:
-        await self._clock.sleep_until(when)
+        left = max(0.0, (when - self._clock.now()).total_seconds())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(left + _SET_BACK):
+                await self._clock.sleep_until(when)
         self._ring()
 
 
-class PartitionTask(Generic[S]):
-    """Runs one partition of a service.
+@dataclass(eq=False)
+class _Link:
+    """One service of a task."""
+
+    context: WorkerContext[Any]
+    engine: PartitionEngine[Any]
+    encoder: Encoder
+    book: TaskBook
+    upstream: UpstreamWatch
+    ready: PartitionTables[Any] | None
+    """The tables that this worker has read as a standby."""
+
+    restorer: Restorer | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the service."""
+        return self.context.service.name
+
+
+class PartitionTask:
+    """Runs one partition of a service, or of the services of a chain.
 
     Args:
-        ready: the tables that this worker has read as a standby.
+        contexts: for each service, in the order in which they decide.
+        ready: for each service, the tables that this worker has read as a standby; empty for none.
     """
 
-    def __init__(self, context: WorkerContext[S], partition: int, ready: PartitionTables[S] | None = None) -> None:
+    def __init__(
+        self,
+        contexts: Sequence[WorkerContext[Any]],
+        partition: int,
+        ready: Sequence[PartitionTables[Any] | None] = (),
+    ) -> None:
         self.partition = partition
         self.phase = Phase.STARTING
         self.restores = 0
@@ -108,26 +143,13 @@ class PartitionTask(Generic[S]):
 
         self._moves = 0
 
-        self._context = context
-        self._ready = ready
-        self._was_ready = ready is not None
-        self._service = context.service
-        self._book = context.journals.book(partition)
-        settings = context.settings
-        self._engine = PartitionEngine(
-            self._service,
-            partition,
-            rules=EngineRules(
-                partitions=context.partitions,
-                report_max_bytes=settings.report_max_bytes,
-                batch_max_records=settings.batch_max_records,
-                backlog_growth=_BACKLOG_GROWTH,
-                reconcile_interval=timedelta(seconds=settings.reconcile_interval),
-            ),
-            form=KafkaFormat(),
-            book=self._book,
-        )
-        self._encoder = Encoder(self._service, prefix=settings.topic_prefix, partitions=context.partitions)
+        self._context = context = contexts[0]
+        """The context of the first service, for what all of them share."""
+
+        found = tuple(ready) or (None,) * len(contexts)
+        self._was_ready = None not in found
+        self._links = tuple(_link(one, partition, tables) for one, tables in zip(contexts, found, strict=True))
+        self._chain = PartitionChain([link.engine for link in self._links], [link.encoder for link in self._links])
         self._deciding = False
         self._event = asyncio.Event()
         self._quiet = asyncio.Event()
@@ -136,37 +158,42 @@ class PartitionTask(Generic[S]):
         self._task: asyncio.Task[None] | None = None
         self._writing: asyncio.Task[None] | None = None
         self._producer: PartitionProducer | None = None
-        self._restorer: Restorer | None = None
         self._alarm = _Alarm(context.clock, self._event.set)
-        self._feed = SourceFeed(context, partition, self._engine)
-        self._fresh = FreshReads(
-            context,
-            partition,
-            self._engine,
-            feed=self._feed,
-            arrived=self._event,
-            is_parking=lambda: self._parking,
-        )
-        self._commits = CommitWatch(context, partition, self._event.set)
+        self._feed = SourceFeed(context, partition, self._chain)
+        self._fresh = FreshReads(context, self._chain, feed=self._feed, is_parking=lambda: self._parking)
+        self._commits = CommitWatch(contexts, partition, self._event.set)
+        self._keeping: asyncio.TimerHandle | None = None
+        self._keeps = False
+        self._waits_for_rivals = False
         self._failures = 0
 
     # Called by the worker.
 
     def start(self) -> None:
         """Start."""
-        self._task = asyncio.create_task(self._run(), name=f"{self._service.name}-{self.partition}")
+        self._task = asyncio.create_task(self._run(), name=f"{self._context.owners}-{self.partition}")
 
     def offer(self, topic: Topic, records: Sequence[Any]) -> None:
         """Queue consumed records. Those that arrive before the task runs, or while it parks, are fetched again."""
         if self.phase is not Phase.RUNNING or self._parking:
             return
-        self._engine.offer(topic, records)
+        self._chain.offer(topic, records)
         self._event.set()
         self._feed.throttle()
 
-    def poke(self) -> None:
-        """Wake the service, because the global view has changed."""
-        self._engine.poked = True
+    def polled(self) -> None:
+        """Check the consumer's positions, which may have moved past transaction markers without a record."""
+        if self.phase is Phase.RUNNING and not self._chain.caught_up:
+            self._event.set()
+        self._fresh.check()
+
+    def poke(self, place: int = 0) -> None:
+        """Wake a service, because its global view has changed.
+
+        Args:
+            place: its place in the chain.
+        """
+        self._chain.poke(place)
         self._event.set()
 
     async def park(self) -> None:
@@ -174,6 +201,7 @@ class PartitionTask(Generic[S]):
         self._parking = True
         self._returned.clear()
         self._event.set()
+        self._fresh.check()
         if self.phase is Phase.RUNNING:
             self._quiet.clear()
             await self._quiet.wait()
@@ -186,13 +214,11 @@ class PartitionTask(Generic[S]):
     async def stop(self) -> None:
         """Give up the partition at once. Park first to finish the writes in flight."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await end_task(task)
         await self._throw_away()
         self.phase = Phase.STOPPED
-        metrics.forget_partition(self._service.name, self.partition)
+        for link in self._links:
+            metrics.forget_partition(link.name, self.partition)
 
     async def read_to_ends(self) -> bool:
         """Return True when everything that is committed now has been read; False when that is uncertain.
@@ -203,24 +229,40 @@ class PartitionTask(Generic[S]):
             KafkaError: Kafka does not answer.
             StartAfresh: a table is no longer read.
         """
-        restorer = self._restorer
-        if self.phase is Phase.RUNNING and restorer is not None:
-            ends = await self._context.offsets.stable(self._feed.tps.values())
+        if self.phase is Phase.RUNNING:
+            ends = await self._context.offsets.stable(self.fetching)
             while self.phase is Phase.RUNNING:
                 if not [tp for tp, end in ends.items() if await self._context.consumer.position(tp) < end]:
-                    await restorer.catch_up()
+                    for restorer in self._restorers:
+                        await restorer.catch_up()
                     break
                 await asyncio.sleep(_READ_AGAIN)
         return self.phase is not Phase.PARKED and not self._parking
 
     @property
+    def fetching(self) -> list[TopicPartition]:
+        """The partitions of the sources that are fetched. What is handed over in memory is not."""
+        return [self._feed.tps[topic] for topic in self._chain.wanted]
+
+    @property
+    def engines(self) -> tuple[PartitionEngine[Any], ...]:
+        """The engine of each service."""
+        return self._chain.engines
+
+    @property
+    def _restorers(self) -> list[Restorer]:
+        return [link.restorer for link in self._links if link.restorer is not None]
+
+    @property
     def moves(self) -> int:
         """A number that changes with each step of progress, including those of a restore. The watchdog reads it."""
-        restorer = self._restorer
-        moves = self._moves + self._engine.steps
-        if restorer is None or restorer.progress.finished:
-            return moves
-        return moves + sum(tail.position for tail, _ in restorer.progress.tails)
+        moves = self._moves + self._chain.steps
+        return moves + sum(
+            tail.position
+            for restorer in self._restorers
+            if not restorer.progress.finished
+            for tail, _ in restorer.progress.tails
+        )
 
     @property
     def cold(self) -> bool:
@@ -230,28 +272,33 @@ class PartitionTask(Generic[S]):
     @property
     def progress(self) -> Progress:
         """How far the restore has come."""
-        return self._restorer.progress if self._restorer is not None else Progress()
+        found = [restorer.progress for restorer in self._restorers]
+        return Progress(
+            wanted=sum(one.wanted for one in found),
+            tails=tuple(tail for one in found for tail in one.tails),
+            finished=len(found) == len(self._links) and all(one.finished for one in found),
+        )
 
     @property
     def waiting(self) -> int:
         """The number of records that were fetched and are not processed yet."""
-        return self._engine.waiting
+        return self._chain.waiting
 
     def fetched(self, topic: Topic) -> int | None:
         """Return the offset from which a source is to be fetched next; None before the task runs."""
-        return self._engine.fetched(topic)
+        return self._chain.fetched(topic)
 
     @property
     def caught_up(self) -> bool:
         """Whether the task has read the records that were waiting when it started, and makes decisions."""
-        return self.phase is Phase.RUNNING and self._engine.caught_up
+        return self.phase is Phase.RUNNING and self._chain.caught_up
 
     @property
     def idle(self) -> bool:
         """Whether nothing is due, being decided or being written."""
         if self.phase is Phase.RUNNING:
             busy = self._deciding or self._writing is not None or self._event.is_set()
-            return self._engine.caught_up and not (busy or self._engine.waiting)
+            return self._chain.caught_up and not (busy or self._chain.waiting)
         return self.phase in (Phase.PARKED, Phase.STOPPED)
 
     # The life cycle.
@@ -276,17 +323,21 @@ class PartitionTask(Generic[S]):
                 await self._start_over(first=True)
                 continue
             except Exception:
-                log.exception("partition.failed", service=self._service.name, partition=self.partition)
+                log.exception("partition.failed", service=self._names, partition=self.partition)
                 self._restarting("error", "unexpected error")
                 await self._start_over(first=True)
                 continue
             await self._throw_away()
 
     def _restarting(self, why: str, message: str) -> None:
-        metrics.RESTARTS.labels(self._service.name, why).inc()
-        log.warning(
-            "partition.starts_afresh", service=self._service.name, partition=self.partition, why=why, problem=message
-        )
+        for link in self._links:
+            metrics.RESTARTS.labels(link.name, why).inc()
+        log.warning("partition.starts_afresh", service=self._names, partition=self.partition, why=why, problem=message)
+
+    @property
+    def _names(self) -> str:
+        """The names of the services."""
+        return ", ".join(link.name for link in self._links)
 
     async def _start_over(self, *, first: bool) -> None:
         """Discard everything, wait a little longer after each failure, and check that the partition is still assigned.
@@ -310,49 +361,97 @@ class PartitionTask(Generic[S]):
 
     async def _begin(self) -> None:
         """Fence earlier tasks, restore, seek, and start to take records."""
-        context, service = self._context, self._service
+        context = self._context
         self.phase = Phase.STARTING
         self._feed.pause()
-        async with context.starting:
-            producer = context.producer(self.partition)
-            self._producer = producer
-            await producer.start()
-        self._commits.wrote()
-        self._moves += 1
-        committed: Mapping[Topic, int | None] = await context.committed(self._feed.tps)
-        sound = await end_lost_transactions(context, self.partition, producer, committed)
+        await self._wait_for_rivals()
+        rivals = context.rival_producers(self.partition)
+        try:
+            async with context.starting:
+                producer = context.producer(self.partition)
+                self._producer = producer
+                for one in (producer, *rivals):
+                    await one.start()
+            self._commits.wrote()
+            self._moves += 1
+            sound = []
+            for link in self._links:
+                tps = {topic: self._feed.tps[topic] for topic in link.context.service.sources}
+                committed: Mapping[Topic, int | None] = await link.context.committed(tps)
+                sound.append(await end_lost_transactions(link.context, self.partition, (producer, *rivals), committed))
+        finally:
+            for one in rivals:
+                await one.close()
         self.phase = Phase.RESTORING
+        for link, found in zip(self._links, sound, strict=True):
+            await self._restore(link, found)
+        ends = await context.offsets.end([self._feed.tps[topic] for topic in self._chain.inner])
+        self._failures = 0
+        self.restores += 1
+        self._moves += 1
+        self._chain.begin_reconciling(context.clock.now())
+        self._let_in({topic: ends[self._feed.tps[topic]] for topic in self._chain.inner})
+        self._keep_offsets()
+        log.info(
+            "partition.running",
+            service=self._names,
+            partition=self.partition,
+            positions={topic.short: offset for topic, offset in self._chain.positions.items()},
+        )
+
+    async def _wait_for_rivals(self) -> None:
+        """Wait while a chain runs that this service is part of. A chain itself does not wait: it takes precedence."""
+        context = self._context
+        if len(self._links) > 1:
+            return
+        for rival in context.rivals:
+            while await context.offsets.has_members(rival):
+                if not self._waits_for_rivals:
+                    self._waits_for_rivals = True
+                    log.warning("partition.waits_for_chain", service=self._names, partition=self.partition, group=rival)
+                self.phase = Phase.WAITING
+                await asyncio.sleep(_RIVALS_POLL)
+        self._waits_for_rivals = False
+        self.phase = Phase.STARTING
+
+    async def _restore(self, link: _Link, sound: Sound) -> None:
+        """Read the tables of a service."""
+        context = link.context
         await context.globals_ready()
-        restorer = Restorer(
+
+        def fold(topic: Topic, records: Sequence[Any]) -> None:
+            link.engine.fold(topic, records)
+            if self.phase is Phase.RUNNING:
+                self._event.set()  # the service uses the followed tables
+
+        link.restorer = restorer = Restorer(
             partition=self.partition,
             prefix=context.settings.topic_prefix,
             reader=context.reader,
             offsets=context.offsets,
-            fold=self._fold,
+            fold=fold,
         )
-        self._restorer = restorer
-        ready, self._ready = self._ready, None
-        await restorer.run(self._engine.restore(sound.committed, context.view, sound.no_later, ready), service.follows)
-        self._failures = 0
-        self.restores += 1
-        self._moves += 1
-        self._engine.begin_reconciling(context.clock.now())
-        self._let_in()
-        log.info(
-            "partition.running",
-            service=service.name,
-            partition=self.partition,
-            positions={topic.short: offset for topic, offset in self._engine.positions.items()},
-        )
+        ready, link.ready = link.ready, None
+        steps = link.engine.restore(sound.committed, context.view, sound.no_later, ready)
+        await restorer.run(steps, context.service.follows)
 
-    def _fold(self, topic: Topic, records: Sequence[Any]) -> None:
-        self._engine.fold(topic, records)
-        if self.phase is Phase.RUNNING:
-            self._event.set()  # the service uses the followed tables
+    def _keep_offsets(self) -> None:
+        """Commit all offsets again after some time.
 
-    def _let_in(self) -> None:
-        """Seek to the positions of the state, and take records from there."""
-        self._engine.clear()
+        Kafka forgets the offsets of a group without members after `offsets.retention.minutes`, counted from their
+        commit. The group of a service that runs in a chain has no members, and quiet topics have no new offsets.
+        """
+
+        def due() -> None:
+            self._keeps = True
+            self._event.set()
+
+        if len(self._links) > 1:
+            self._keeping = asyncio.get_running_loop().call_later(_KEPT, due)
+
+    def _let_in(self, ends: Mapping[Topic, int] | None = None) -> None:
+        """Seek to the positions of the states, and take records from there."""
+        self._chain.begin(ends)
         self._feed.reset()
         if not self._parking:
             try:
@@ -379,13 +478,13 @@ class PartitionTask(Generic[S]):
                     await self._written()
                     await self._stay_parked()
                     continue
-                if self._commits.is_quiet:
+                if self._commits.is_quiet or self._keeps:
                     await self._written()
                     await self._write_offsets()
-                await self._feed.note_passed(self._engine.wanted)
+                await self._feed.note_passed(self._chain.wanted)
                 decision = await self._decide()
                 await self._written()
-                if (coming := self._engine.prepare(decision)) is not None:
+                if (coming := self._chain.prepare(decision)) is not None:
                     self._writing = asyncio.create_task(self._write(coming))
                     self._writing.add_done_callback(lambda _: self._event.set())
                 else:
@@ -406,7 +505,7 @@ class PartitionTask(Generic[S]):
 
     async def _collect(self, writing: asyncio.Task[None]) -> None:
         """While a transaction is being written, collect records for a full batch."""
-        if not writing.done() and self._engine.waiting < self._context.settings.batch_max_records:
+        if not writing.done() and self._chain.waiting < self._context.settings.batch_max_records:
             await asyncio.wait((writing,), timeout=self._context.settings.batch_linger_ms / 1000)
 
     async def _written(self) -> None:
@@ -416,19 +515,19 @@ class PartitionTask(Generic[S]):
             await asyncio.shield(writing)
             self._writing = None
 
-    async def _decide(self) -> BatchDecision:
-        """Run the engine's steps, and carry out its requests."""
-        steps = self._engine.decide(self._context.clock.now())
+    async def _decide(self) -> ChainDecision:
+        """Run the steps of the chain, and carry out their requests."""
+        steps = self._chain.decide(self._context.clock.now)
         answer: Freshness | bool | None = None
         while True:
             try:
-                request = steps.send(answer)
+                place, request = steps.send(answer)
             except StopIteration as end:
-                decision: BatchDecision = end.value
+                decision: ChainDecision = end.value
                 return decision
-            answer = await self._answer(request)
+            answer = await self._answer(self._links[place], request)
 
-    async def _answer(self, request: Request) -> Freshness | bool | None:
+    async def _answer(self, link: _Link, request: Request) -> Freshness | bool | None:
         match request:
             case Turn():
                 async with self._context.turns:
@@ -436,84 +535,100 @@ class PartitionTask(Generic[S]):
             case Written():
                 await self._written()
             case CatchUp(topics):
-                if self._restorer is not None:
-                    await self._fresh.catch_up(self._restorer, topics)
+                if link.restorer is not None:
+                    await self._fresh.catch_up(link.context, link.restorer, topics)
                 return True
-            case Refresh(needs):
-                return await self._fresh.refresh(needs)
+            case Refresh():
+                return await self._fresh.refresh(link.context, link.upstream, request)
             case _:
                 raise RuntimeError(f"the engine may not make this request while it decides: {request!r}")
         return None
 
-    def _after(self, decision: BatchDecision) -> None:
-        """Count the decision, resume fetching where it was paused, and schedule the next decision."""
-        service = self._service
-        if decision.positions:
-            self._moves += 1
-            metrics.RECORDS.labels(service.name).inc(decision.records)
-            metrics.BATCH_RECORDS.labels(service.name).observe(decision.records)
+    def _after(self, decision: ChainDecision) -> None:
+        """Count the decision, fetch what is wanted now, and schedule the next decision."""
+        for share in decision.shares:
+            if share.decision.positions:
+                self._moves += 1
+                name = self._links[share.place].name
+                metrics.RECORDS.labels(name).inc(share.decision.records)
+                metrics.BATCH_RECORDS.labels(name).observe(share.decision.records)
         self._feed.ease()
-        self._alarm.set(self._engine.next_due())
-        if self._engine.restless:
+        self._alarm.set(self._chain.next_due())
+        if self._chain.restless:
             self._event.set()
-        elif not self._engine.caught_up:
-            # After a transaction's markers there are no records, only a position, so the position is checked again.
-            asyncio.get_running_loop().call_later(_CHECK_AGAIN, self._event.set)
 
     # Writing.
 
-    async def _write(self, transaction: Transaction) -> None:
+    async def _write(self, transaction: ChainTransaction) -> None:
         producer = self._producer
         if producer is None:
             raise StartAfresh("the producer was closed")
         if self._context.age.is_expired:
             raise StartAfresh("the process was stopped for so long that it may have missed deletions")
-        decision, loop = transaction.decision, asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         began = loop.time()
-        within = self._fresh.seconds_for(decision)
+        within = self._fresh.seconds_for(is_fresh=transaction.is_fresh)
         self._fresh.release()
-        short = {topic.short: offset for topic, offset in transaction.positions.items()}
-        offsets = {self._feed.tps[topic]: offset for topic, offset in transaction.offsets.items()}
-        steps = self._book.journal.take() if decision.emits or self._book.heavy else []
+        records: list[Outgoing] = []
+        offsets: dict[str, dict[TopicPartition, int]] = {}
+        taken: list[tuple[_Link, list[Part]]] = []
         try:
-            records = with_steps(
-                self._book, decision, self._encoder.records(decision, short), steps, self._context.settings
-            )
-            await producer.write(records, offsets, within=within)
+            for share, one in transaction.shares:
+                link = self._links[share.place]
+                if one.offsets:
+                    offsets[link.context.group] = {
+                        self._feed.tps[topic]: offset for topic, offset in one.offsets.items()
+                    }
+                steps = link.book.journal.take() if share.decision.emits or link.book.heavy else []
+                taken.append((link, steps))
+                records += with_steps(link.book, share.decision, share.records, steps, self._context.settings)
+            expected = {self._feed.tps[topic]: offset for topic, offset in transaction.expected.items()}
+            await producer.write(records, offsets, within=within, expected=expected)
         except BaseException:
-            self._book.journal.give_back(steps)
-            metrics.ABORTED.labels(self._service.name).inc()
+            for link, steps in taken:
+                link.book.journal.give_back(steps)
+                metrics.ABORTED.labels(link.name).inc()
             raise
         if records or offsets:  # otherwise Kafka received nothing: another task has written the many steps
             self._commits.wrote()
         await self._commits.committed(loop.time() - began)
-        self._engine.written(transaction)
+        self._chain.written(transaction)
         self._moves += 1
-        metrics.COMMITTED.labels(self._service.name).inc()
-        metrics.BATCH_SECONDS.labels(self._service.name).observe(loop.time() - began)
-        self._encoder.count(decision)
+        for place in {share.place for share, _ in transaction.shares}:
+            metrics.COMMITTED.labels(self._links[place].name).inc()
+            metrics.BATCH_SECONDS.labels(self._links[place].name).observe(loop.time() - began)
+        for share, _ in transaction.shares:
+            self._links[share.place].encoder.count(share.decision)
 
     async def _write_offsets(self) -> None:
-        """Commit the positions that the state has, even if they are committed. Nothing may be written meanwhile."""
+        """Commit the positions that the states have, even if they are committed. Nothing may be written meanwhile."""
         if self._producer is not None:
-            positions = self._engine.positions
-            await self._producer.write([], {tp: positions[topic] for topic, tp in self._feed.tps.items()})
+            await self._producer.write([], self._all_offsets())
             self._commits.wrote()
             self._moves += 1
+            if self._keeps:
+                self._keeps = False
+                self._keep_offsets()
+
+    def _all_offsets(self) -> GroupOffsets:
+        return {
+            link.context.group: {self._feed.tps[topic]: offset for topic, offset in link.engine.positions.items()}
+            for link in self._links
+        }
 
     # Rebalances.
 
     async def _stay_parked(self) -> None:
         """Commit the open work, wait until the partition returns, and check that no other task had it meanwhile."""
-        if (pending_offsets := self._engine.pending_offsets(self._context.clock.now())) is not None:
+        if (pending_offsets := self._chain.pending_offsets(self._context.clock.now())) is not None:
             await self._write(pending_offsets)
         self.phase = Phase.PARKED
-        self._engine.clear()
+        self._chain.clear()
         self._quiet.set()
         await self._returned.wait()
         # If another task ran in between, it has fenced this producer, and this commit of offsets fails.
         await self._write_offsets()
-        self._engine.poked = True
+        self._chain.poke_all()
         self._let_in()
 
     async def _throw_away(self) -> None:
@@ -523,12 +638,38 @@ class PartitionTask(Generic[S]):
             self.phase = Phase.WAITING
         self._feed.pause()
         self._quiet.set()
-        if self._restorer is not None:
-            self._restorer.close()
-            self._restorer = None
-        self._fresh.close()
+        for link in self._links:
+            if link.restorer is not None:
+                link.restorer.close()
+                link.restorer = None
+            link.upstream.close()
+        self._keeps = False
+        if self._keeping is not None:
+            self._keeping.cancel()
+            self._keeping = None
         self._commits.close()
-        self._engine.forget()
+        self._chain.forget()
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.close()
+
+
+def _link(context: WorkerContext[Any], partition: int, ready: PartitionTables[Any] | None) -> _Link:
+    settings, service = context.settings, context.service
+    book = context.journals.book(partition)
+    engine = PartitionEngine(
+        service,
+        partition,
+        rules=EngineRules(
+            partitions=context.partitions,
+            report_max_bytes=settings.report_max_bytes,
+            batch_max_records=settings.batch_max_records,
+            backlog_growth=_BACKLOG_GROWTH,
+            reconcile_interval=timedelta(seconds=settings.reconcile_interval),
+        ),
+        form=KafkaFormat(),
+        book=book,
+    )
+    encoder = Encoder(service, prefix=settings.topic_prefix, partitions=context.partitions)
+    upstream = UpstreamWatch(context, partition, engine.progress_of)
+    return _Link(context, engine, encoder, book, upstream, ready)

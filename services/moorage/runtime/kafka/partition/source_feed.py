@@ -9,7 +9,7 @@ from typing import Any, Final
 from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError
 
-from moorage.runtime.engine.engine import PartitionEngine
+from moorage.runtime.engine.chain import PartitionChain
 from moorage.runtime.kafka.partition.context import WorkerContext
 from moorage_schemas.topics import Topic
 
@@ -19,17 +19,17 @@ _LOW: Final = 8
 
 
 class SourceFeed:
-    """Fetches the sources that the engine wants, and nothing while too many records are waiting."""
+    """Fetches the sources that the chain wants, and nothing while too many records are waiting."""
 
-    def __init__(self, context: WorkerContext[Any], partition: int, engine: PartitionEngine[Any]) -> None:
-        self.tps = {topic: context.tp(topic, partition) for topic in context.service.sources}
+    def __init__(self, context: WorkerContext[Any], partition: int, chain: PartitionChain) -> None:
+        self.tps = {topic: context.tp(topic, partition) for topic in chain.sources}
         """The partition of each source."""
 
         self.throttled = False
         """Whether nothing is fetched because too many records are waiting."""
 
         self._consumer = context.consumer
-        self._engine = engine
+        self._chain = chain
         self._batch = context.settings.batch_max_records
         self._resumed: tuple[TopicPartition, ...] = ()
 
@@ -44,8 +44,9 @@ class SourceFeed:
         Raises:
             IllegalStateError: the partition is no longer assigned to the consumer.
         """
+        positions = self._chain.positions
         for topic, tp in self.tps.items():
-            self._consumer.seek(tp, self._engine.positions[topic])
+            self._consumer.seek(tp, positions[topic])
         self.resume()
 
     def resume(self) -> None:
@@ -54,7 +55,9 @@ class SourceFeed:
         Raises:
             IllegalStateError: the partition is no longer assigned to the consumer.
         """
-        self._resumed = tuple(self.tps[topic] for topic in self._engine.wanted)
+        before, self._resumed = self._resumed, self._wanted()
+        if unwanted := set(before).difference(self._resumed):
+            self._consumer.pause(*unwanted)
         if self._resumed:
             self._consumer.resume(*self._resumed)
 
@@ -65,15 +68,15 @@ class SourceFeed:
 
     def throttle(self) -> None:
         """Fetch nothing more if too many records are waiting."""
-        if not self.throttled and self._engine.waiting > _HIGH * self._batch:
+        if not self.throttled and self._chain.waiting > _HIGH * self._batch:
             self.throttled = True
             self.pause()
 
     def ease(self) -> None:
-        """Fetch again if few records are waiting, and fetch the sources that have come to be wanted."""
-        if self.throttled and self._engine.waiting < _LOW * self._batch:
+        """Fetch again if few records are waiting, and fetch exactly the sources that are wanted now."""
+        if self.throttled and self._chain.waiting < _LOW * self._batch:
             self.reset()
-        if not self.throttled and len(self._resumed) < len(self._engine.wanted):
+        if not self.throttled and self._resumed != self._wanted():
             with contextlib.suppress(IllegalStateError):
                 self.resume()
 
@@ -87,8 +90,11 @@ class SourceFeed:
         if self.throttled:
             self.pause()
 
+    def _wanted(self) -> tuple[TopicPartition, ...]:
+        return tuple(self.tps[topic] for topic in self._chain.wanted)
+
     async def note_passed(self, topics: Iterable[Topic]) -> None:
-        """Pass the positions of the consumer to the engine."""
+        """Pass the positions of the consumer to the chain."""
         for topic in topics:
             with contextlib.suppress(IllegalStateError):  # a rebalance is taking it away; the worker will report it
-                self._engine.passed(topic, await self._consumer.position(self.tps[topic]))
+                self._chain.passed(topic, await self._consumer.position(self.tps[topic]))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import structlog
 from aiokafka import TopicPartition
@@ -17,13 +16,11 @@ from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.partition.context import WorkerContext
 from moorage.runtime.kafka.partition.table_restore import Restorer
 from moorage.runtime.process import metrics
-from moorage.runtime.process.failures import StartAfresh, restarted
+from moorage.runtime.process.failures import StartAfresh, end_task, restarted
 from moorage.runtime.wire.record_format import KafkaFormat
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
-
-S = TypeVar("S")
 
 _CHECK_EVERY: Final = 0.5  # seconds between two requests for the committed offsets of the tasks
 
@@ -41,10 +38,10 @@ _WORN_LEAST: Final = 1_000_000
 _BACKOFF: Final = 1.0  # seconds before it starts again after an error
 
 
-class StandbyTask(Generic[S]):
+class StandbyTask:
     """Keeps the tables of one partition ready."""
 
-    def __init__(self, context: WorkerContext[S], partition: int) -> None:
+    def __init__(self, context: WorkerContext[Any], partition: int) -> None:
         self.partition = partition
         self.warm = False
         """Whether the tables have been read to the ends that they had at the start."""
@@ -55,7 +52,7 @@ class StandbyTask(Generic[S]):
 
         self._context = context
         self._tables = self._empty()
-        self._standby: Standby[S] | None = None
+        self._standby: Standby[Any] | None = None
         self._restorer: Restorer | None = None
         self._full: set[Topic] = set()
         self._limit = 0
@@ -82,7 +79,7 @@ class StandbyTask(Generic[S]):
             self._full.discard(topic)
             restorer.let_go(topic)
 
-    def hand_over(self) -> PartitionTables[S] | None:
+    def hand_over(self) -> PartitionTables[Any] | None:
         """Stop, and return the read tables for the task that this worker starts; None for none."""
         task, self._task = self._task, None
         if task is None:
@@ -94,10 +91,7 @@ class StandbyTask(Generic[S]):
     async def stop(self) -> None:
         """Stop."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await end_task(task)
         self._close()
 
     async def read_to_ends(self) -> bool:
@@ -170,7 +164,7 @@ class StandbyTask(Generic[S]):
         if standby.taken > self._limit:
             self._worn.set()
 
-    def _empty(self) -> PartitionTables[S]:
+    def _empty(self) -> PartitionTables[Any]:
         return PartitionTables(self._context.service, self.partition, KafkaFormat())
 
     def _close(self) -> None:
@@ -183,13 +177,13 @@ class StandbyTask(Generic[S]):
             restorer.close()
 
 
-def _read(tables: PartitionTables[S], committed: Mapping[Topic, int | None]) -> Steps[None]:
+def _read(tables: PartitionTables[Any], committed: Mapping[Topic, int | None]) -> Steps[None]:
     """Read tables as a restore does."""
     bounds: Bounded = yield tables.bounds()
     yield from tables.read(bounds, committed)
 
 
-class Standbys(Generic[S]):
+class Standbys:
     """The standbys of one session of a worker.
 
     Args:
@@ -197,23 +191,25 @@ class Standbys(Generic[S]):
         on_warm: called when the set of warm standbys has grown.
     """
 
-    def __init__(self, context: WorkerContext[S], *, calm: Callable[[], bool], on_warm: Callable[[], None]) -> None:
+    def __init__(self, context: WorkerContext[Any], *, calm: Callable[[], bool], on_warm: Callable[[], None]) -> None:
         self._context = context
         self._calm = calm
         self._on_warm = on_warm
-        self._tasks: dict[int, StandbyTask[S]] = {}
+        self._tasks: dict[int, StandbyTask] = {}
         self._warm: frozenset[int] = frozenset()
+        self._held = asyncio.Event()
 
     @property
     def warm(self) -> frozenset[int]:
         """The partitions that this worker can take at once."""
         return frozenset(partition for partition, task in self._tasks.items() if task.warm)
 
-    def report(self) -> dict[str, str]:
-        """Return `Warm` or `Reading` for each partition, for the readiness page."""
-        return {str(partition): "Warm" if task.warm else "Reading" for partition, task in sorted(self._tasks.items())}
+    @property
+    def partitions(self) -> frozenset[int]:
+        """The partitions of which this worker is a standby."""
+        return frozenset(self._tasks)
 
-    def hand_over(self, partition: int) -> PartitionTables[S] | None:
+    def hand_over(self, partition: int) -> PartitionTables[Any] | None:
         """Return the read tables of a partition for its task in this worker; None for none."""
         task = self._tasks.pop(partition, None)
         return None if task is None else task.hand_over()
@@ -224,6 +220,7 @@ class Standbys(Generic[S]):
         for partition in partitions:
             if partition not in self._tasks:
                 self._tasks[partition] = StandbyTask(self._context, partition)
+                self._held.set()
         await asyncio.gather(*(task.stop() for task in leaving))
 
     async def mind(self) -> None:
@@ -234,6 +231,9 @@ class Standbys(Generic[S]):
                 await self._check()
             except (KafkaError, TimeoutError, OSError) as error:
                 log.debug("standbys.offsets_unknown", service=self._context.service.name, error=repr(error))
+            if not self._tasks:
+                self._held.clear()
+                await self._held.wait()
 
     async def _check(self) -> None:
         context = self._context

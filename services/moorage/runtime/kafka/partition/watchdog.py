@@ -20,7 +20,7 @@ from typing import Any
 import structlog
 from aiokafka import TopicPartition
 
-from moorage.runtime.process.failures import EXIT_STUCK, restarted
+from moorage.runtime.process.failures import EXIT_STUCK, end_task, restarted
 from moorage.runtime.process.member import Member
 
 log = structlog.get_logger(__name__)
@@ -81,10 +81,7 @@ class Watchdog:
     async def stop(self) -> None:
         """Stop watching."""
         self._stop.set()
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        await end_task(self._task)
 
     async def _watch(self) -> None:
         pause = self._limit / _CHECKS

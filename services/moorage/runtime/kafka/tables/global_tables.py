@@ -6,7 +6,6 @@ A view that fails while it folds in records is no longer used: no task starts wi
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -18,10 +17,10 @@ from aiokafka.errors import KafkaError
 from moorage.runtime.engine.journal import Journal
 from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.tables.offsets import Offsets
-from moorage.runtime.kafka.tables.table_reader import TableReader, Tail
+from moorage.runtime.kafka.tables.shared_reader import SharedReader, ViewReading
 from moorage.runtime.process import metrics
-from moorage.runtime.process.failures import RuntimeFailure, StartAfresh
-from moorage.runtime.service import GlobalView, Malformed
+from moorage.runtime.process.failures import RuntimeFailure, StartAfresh, end_task
+from moorage.runtime.service import GlobalView, Input, Malformed
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire import codec
 from moorage_schemas.topics import Topic
@@ -30,6 +29,9 @@ log = structlog.get_logger(__name__)
 
 Fold = Callable[[Topic, Any], None]
 """Folds in a consumed record of a topic."""
+
+Decode = Callable[[Topic, Any], Input | Malformed]
+"""Returns a consumed record as a view sees it."""
 
 _BACKOFF = 0.5  # seconds between attempts to request the ends
 
@@ -43,6 +45,7 @@ class GlobalReader:
         on_change: called with the partitions to wake; None for all of them.
         on_failure: called at once when the view can no longer be used. Without it, `failure` shows it.
         fold: folds in a record, in place of the view's `apply`; must not raise when a record is invalid.
+        shared: reads for all views of the process. Without it, this view has a reader of its own.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class GlobalReader:
         on_failure: Callable[[BaseException], None] | None = None,
         journal: Journal | None = None,
         fold: Fold | None = None,
+        shared: SharedReader | None = None,
     ) -> None:
         self.view = view
         self.caught_up = asyncio.Event()
@@ -68,39 +72,45 @@ class GlobalReader:
         self._on_change = on_change
         self._on_failure = on_failure
         self._journal = journal
-        self._fold: Fold = fold or partial(fold_into_view, view, service=service)
+        self._is_alone = shared is None
+        self._shared = shared or SharedReader(settings, client_id=f"{client_id}-globals")
+        self._fold: Fold = fold or partial(fold_into_view, view, service=service, decode=self._shared.decode)
         self._failure: RuntimeFailure | None = None
-        self._reader = TableReader(settings, client_id=f"{client_id}-globals")
         self._offsets = Offsets(settings, name=f"{client_id}-globals")
-        self._tails: list[tuple[Tail, int]] = []
+        self._reading: ViewReading | None = None
+        self._begins: dict[TopicPartition, int] = {}
         self._wanted = 0
         self._task: asyncio.Task[None] | None = None
 
     @property
     def failure(self) -> RuntimeFailure | None:
         """Why the view can no longer be used; None while it can."""
-        if self._failure is None and self._task is not None and not self._reader.alive:
+        if self._failure is None and self._task is not None and not self._alive:
             return RuntimeFailure(f"the reader of the global view of {self._service} has ended")
         return self._failure
 
     @property
+    def _alive(self) -> bool:
+        return self._shared.alive if self._reading is None else self._reading.alive
+
+    @property
     def sound(self) -> bool:
         """Whether the view has been read to its end once, and has followed Kafka since."""
-        return self.caught_up.is_set() and self.failure is None and not self._reader.standing
+        return self.caught_up.is_set() and self.failure is None and not self.standing
 
     @property
     def standing(self) -> frozenset[TopicPartition]:
         """The partitions that do not advance although Kafka has more."""
-        return self._reader.standing
+        return frozenset() if self._reading is None else self._reading.standing
 
     @property
     def followed(self) -> frozenset[TopicPartition]:
         """The partitions that are followed; empty until the first read is finished."""
-        return frozenset(tail.tp for tail, _ in self._tails) if self.caught_up.is_set() else frozenset()
+        return frozenset(self._begins) if self.caught_up.is_set() else frozenset()
 
     async def behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the partitions that are not read to an end, each with the offset that it has reached."""
-        return await self._reader.behind(ends)
+        return dict.fromkeys(ends, -1) if self._reading is None else await self._reading.behind(ends)
 
     @property
     def progress(self) -> float:
@@ -109,26 +119,31 @@ class GlobalReader:
             return 1.0
         if not self._wanted:
             return 0.0
-        return min(0.999, sum(tail.position - begin for tail, begin in self._tails) / self._wanted)
+        return min(0.999, (self._taken - sum(self._begins.values())) / self._wanted)
 
     @property
     def moves(self) -> int:
         """A number that changes with each step of the first read. The watchdog reads it."""
-        return 0 if self.caught_up.is_set() else sum(tail.position for tail, _ in self._tails)
+        return 0 if self.caught_up.is_set() else self._taken
+
+    @property
+    def _taken(self) -> int:
+        reading = self._reading
+        return 0 if reading is None else sum(map(reading.taken, self._begins))
 
     def start(self) -> None:
         """Start reading."""
-        self._reader.start()
+        self._shared.start()
         self._task = asyncio.create_task(self._catch_up(), name=f"{self._service}-globals")
 
     async def stop(self) -> None:
         """Stop reading."""
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
-        await self._reader.stop()
+        await end_task(self._task)
+        self._task = None
+        if self._reading is not None:
+            await self._reading.stop()
+        if self._is_alone:
+            await self._shared.stop()
 
     async def freshen(self, topics: Collection[Topic], offsets: Offsets) -> dict[TopicPartition, int]:
         """Read some of the topics up to their committed end.
@@ -140,9 +155,11 @@ class GlobalReader:
             StartAfresh: the view is no longer read.
         """
         names = {topic.name(self._settings.topic_prefix) for topic in topics}
-        tails = {tail.tp: tail for tail, _ in self._tails if tail.tp.topic in names}
-        ends = await offsets.stable(tails) if tails else {}
-        await self._reader.reached_all({tails[tp]: end for tp, end in ends.items()})
+        reading, wanted = self._reading, [tp for tp in self._begins if tp.topic in names]
+        if reading is None or not wanted:
+            return {}
+        ends = await offsets.stable(wanted)
+        await reading.reached_all(ends)
         return ends
 
     async def _catch_up(self) -> None:
@@ -162,7 +179,8 @@ class GlobalReader:
         self._failure = RuntimeFailure(f"the global view of {self._service} failed: {error!r}")
         log.error("globals.failed", service=self._service, exc_info=error)
         self.caught_up.clear()
-        self._reader.remove([tail for tail, _ in self._tails])
+        if self._reading is not None:
+            self._reading.close()
         if self._on_failure is not None:
             self._on_failure(self._failure)
 
@@ -178,13 +196,12 @@ class GlobalReader:
             ends = await self._offsets.end(places)
         finally:
             await self._offsets.stop()
-        if not self._tails:  # a second attempt continues the first one
-            self._tails = [
-                (self._reader.add(tp, begins[tp], self._sink(topic), on_failure=self._fail), begins[tp])
-                for tp, topic in places.items()
-            ]
+        if self._reading is None:  # a second attempt continues the first one
+            self._reading = self._shared.subscribe(begins, lambda tp: self._sink(places[tp]), on_failure=self._fail)
+            self._begins = begins
         self._wanted = sum(ends[tp] - begins[tp] for tp in places)
-        await self._reader.reached_all({tail: ends[tail.tp] for tail, _ in self._tails})
+        await self._reading.reached_all(ends)
+        self._reading.is_complete = True
         self.caught_up.set()
         if self._journal is not None:
             self._journal.view_whole()
@@ -202,11 +219,11 @@ class GlobalReader:
         return take
 
 
-def fold_into_view(view: GlobalView, topic: Topic, record: Any, *, service: str) -> None:
+def fold_into_view(view: GlobalView, topic: Topic, record: Any, *, service: str, decode: Decode = codec.decode) -> None:
     """Fold a consumed record into a view. A record that fails is logged, counted and skipped."""
     if not view.wants(topic, (record.key or b"").decode(errors="replace")):
         return
-    decoded = codec.decode(topic, record)
+    decoded = decode(topic, record)
     if isinstance(decoded, Malformed):
         metrics.TABLE_RECORDS_SKIPPED.labels(service).inc()
         log.error(

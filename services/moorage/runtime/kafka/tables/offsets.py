@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
@@ -84,20 +85,33 @@ class Offsets:
         held = self._members[2].get(client_id, set())
         return (partition.topic, partition.partition) in held
 
+    async def has_members(self, group: str) -> bool:
+        """Return whether a group has any members, assigned or not."""
+        async with self._lock:
+            await self._admin_client()
+        return any(members for _, members in await self._described(group))
+
     async def _describe(self, group: str) -> dict[str, set[tuple[str, int]]]:
         """Return the partitions of each client of a stable group; empty while the group rebalances."""
-        admin = await self._admin_client()
         held: dict[str, set[tuple[str, int]]] = {}
+        for state, members in await self._described(group):
+            if state != "Stable":
+                return {}
+            for _, client, _, _, assignment in members:
+                decoded = ConsumerProtocol.ASSIGNMENT.decode(assignment)
+                held[client] = {(tp.topic, tp.partition) for tp in decoded.partitions()}
+        return held
+
+    async def _described(self, group: str) -> list[tuple[str, Any]]:
+        """Return the state and the members of a group, as each broker that answers has them."""
+        admin = await self._admin_client()
+        found = []
         for response in await admin.describe_consumer_groups([group]):
             for code, _, state, _, _, members, *_ in response.groups:
                 if code:
                     raise for_code(code)(group)
-                if state != "Stable":
-                    return {}
-                for _, client, _, _, assignment in members:
-                    decoded = ConsumerProtocol.ASSIGNMENT.decode(assignment)
-                    held[client] = {(tp.topic, tp.partition) for tp in decoded.partitions()}
-        return held
+                found.append((state, members))
+        return found
 
     async def _admin_client(self) -> AIOKafkaAdminClient:
         if self._admin is None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
@@ -20,7 +20,7 @@ from aiokafka.errors import IllegalStateError, KafkaError
 
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.clients.refusals import describe
-from moorage.runtime.process.failures import StartAfresh
+from moorage.runtime.process.failures import StartAfresh, end_task
 from moorage.runtime.settings.process_settings import Settings
 
 log = structlog.get_logger(__name__)
@@ -28,11 +28,8 @@ log = structlog.get_logger(__name__)
 Sink = Callable[[Sequence[Any]], None]
 """Takes consumed records of one partition, in order. It must not block. After it raises, it gets no more records."""
 
-_CHUNK = 4000  # records that are taken before other tasks get their turn
-# A read that ends at a transaction's marker returns no records, so positions are checked this often:
-_WAITED_MS = 10  # while a caller waits for one
-_LIMITED_MS = 100  # while a tail has a limit
-_IDLE_MS = 1000
+_CHUNK = 2000  # records that are taken before other tasks get their turn
+_POLL_MS = 1000  # a poll returns earlier when a position moves, with or without records
 _BACKOFF = 0.5  # seconds before a failed consumer is replaced
 _QUIET_SECONDS = 0.01  # seconds without another new partition after which the new ones are assigned
 _QUIET_TIMES = 10  # times that it is waited for them
@@ -61,6 +58,30 @@ class Tail:
         return self.limit is not None and self.position >= self.limit
 
 
+class StalledTables:
+    """The partitions that do not advance, by two observations."""
+
+    def __init__(self) -> None:
+        self.partitions: frozenset[TopicPartition] = frozenset()
+        """The partitions that were behind at the same offset in the last two observations."""
+
+        self._behind: Mapping[TopicPartition, int] = {}
+
+    async def behind(
+        self, ends: Mapping[TopicPartition, int], position: Callable[[TopicPartition], Awaitable[int]]
+    ) -> dict[TopicPartition, int]:
+        """Observe how far partitions are read. Return those that are behind, with the offset that each has reached.
+
+        Args:
+            ends: their ends.
+            position: returns the offset that a partition has reached; -1 when it is not read at all.
+        """
+        found = {tp: reached for tp, end in ends.items() if (reached := await position(tp)) < end}
+        self.partitions = frozenset(tp for tp, reached in found.items() if self._behind.get(tp) == reached)
+        self._behind = found
+        return found
+
+
 class TableReader:
     """A consumer without a group that reads the partitions that are added to it, `read_committed`."""
 
@@ -77,8 +98,7 @@ class TableReader:
         self._idle: set[TopicPartition] = set()
         """Partitions that are assigned, but paused until they are wanted again."""
 
-        self._behind: dict[TopicPartition, int] = {}
-        self._standing: frozenset[TopicPartition] = frozenset()
+        self._standing = StalledTables()
 
     @property
     def alive(self) -> bool:
@@ -88,7 +108,7 @@ class TableReader:
     @property
     def standing(self) -> frozenset[TopicPartition]:
         """The partitions that did not advance between the last two calls of `behind` although Kafka had more."""
-        return self._standing
+        return self._standing.partitions
 
     async def behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the partitions that are behind, with the offset that each has reached; -1 when it is not read at all.
@@ -96,24 +116,20 @@ class TableReader:
         Args:
             ends: the last stable offsets of the partitions. No open transaction hides records below them.
         """
-        found = {}
-        for tp, end in ends.items():
-            tail = self._by_partition.get(tp)
-            position = -1 if tail is None else await self._position(tail)
-            if tail is None or position < end:
-                found[tp] = position
-        self._standing = frozenset(tp for tp, position in found.items() if self._behind.get(tp) == position)
-        self._behind = found
-        return found
+        return await self._standing.behind(ends, self._position_of)
+
+    async def _position_of(self, tp: TopicPartition) -> int:
+        tail = self._by_partition.get(tp)
+        return -1 if tail is None else await self.position(tail)
 
     async def _passed(self, tail: Tail) -> int:
         """Return the offset below which the tail's sink has received everything, by the consumer's present position."""
         taken = self._polled is None or not self._polled.done()  # otherwise the sink is about to get fetched records
         # A tail with a limit may have been fetched beyond it, and a paused one is sought back before it continues.
         followed = tail.limit is None and tail.tp not in self._idle
-        return await self._position(tail) if taken and followed else tail.position
+        return await self.position(tail) if taken and followed else tail.position
 
-    async def _position(self, tail: Tail) -> int:
+    async def position(self, tail: Tail) -> int:
         """Return the offset that a tail has reached, including the markers after its last record."""
         consumer = self._consumer
         if consumer is None or not self.alive or self._reading.get(tail.tp) is not tail:
@@ -131,10 +147,7 @@ class TableReader:
     async def stop(self) -> None:
         """Stop reading."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await end_task(task)
         self.remove(list(self._by_partition.values()))
 
     def add(
@@ -158,6 +171,13 @@ class TableReader:
         """Move a tail's limit forward. None means to follow forever."""
         tail.limit = limit
         self._interrupt()
+
+    def rewind(self, tail: Tail, position: int) -> Tail:
+        """Read a tail's partition again from an earlier position. Return its new tail, for which waiting tasks wait."""
+        waiters, tail.waiters = tail.waiters, []
+        made = self._by_partition[tail.tp] = replace(tail, position=position, waiters=waiters)
+        self._interrupt()
+        return made
 
     def remove(self, tails: Iterable[Tail]) -> None:
         """Stop reading for these tails. Tasks that still wait for them get `StartAfresh`.
@@ -314,15 +334,8 @@ class TableReader:
                 idle.discard(tp)
 
     async def _poll(self, consumer: AIOKafkaConsumer) -> dict[TopicPartition, list[Any]]:
-        """Return records, or nothing after a while or when the set of partitions changes."""
-        timeout = _IDLE_MS
-        for tail in self._by_partition.values():
-            if tail.waiters:
-                timeout = _WAITED_MS
-                break
-            if not tail.done and tail.limit is not None:
-                timeout = _LIMITED_MS
-        polled = self._polled = asyncio.ensure_future(consumer.getmany(timeout_ms=timeout, max_records=_CHUNK))
+        """Return records, or nothing when a position or the set of partitions has changed, or after a while."""
+        polled = self._polled = asyncio.ensure_future(consumer.getmany(timeout_ms=_POLL_MS, max_records=_CHUNK))
         changed = self._interrupted = asyncio.get_running_loop().create_future()
         if self._changed.is_set():
             changed.set_result(None)
@@ -332,8 +345,7 @@ class TableReader:
                 return dict(polled.result())
             # The request still waits for records and has taken none, so none are lost.
             polled.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await polled
+            await asyncio.wait((polled,))  # ends with an error only if this task itself is cancelled
             return {}
         finally:
             self._interrupted = None
