@@ -54,7 +54,16 @@ FORMS: Final[Mapping[str, tuple[Mapping[str, int], tuple[str, ...]]]] = {
 }
 """The processes of each form, and those that stand still."""
 
-ENVIRONMENT: Final = {"MOORAGE_NODE_MONITOR_PERIOD": "1s", "MOORAGE_NODE_EVICTION_RATE": "1000"}
+ENVIRONMENT: Final = {
+    "MOORAGE_NODE_MONITOR_PERIOD": "1s",
+    "MOORAGE_NODE_EVICTION_RATE": "1000",
+    # The pods of earlier rounds stay, even if the machine is suspended for minutes.
+    "MOORAGE_NODE_MONITOR_GRACE_PERIOD": "0",
+    "MOORAGE_DISRUPTION_BUDGET_PATIENCE": "1d",
+}
+ATTEMPTS: Final = 3
+"""How often a round is repeated on a machine that was too busy to accept everything in time."""
+
 MERGE: Final = {"content-type": "application/merge-patch+json"}
 PODS: Final = "/api/v1/namespaces/default/pods"
 NOT_READY: Final = "node.kubernetes.io/not-ready"
@@ -171,8 +180,12 @@ def names(seen: list[Seen], state: EvictionState) -> list[str]:
     return [one.workload.name for one in events(seen, state)]
 
 
-async def stood_still(now: Round, reader: TopicReader, service: str) -> None:
-    """Let one service stand still over the deadlines, while everything is accepted that saves the pods."""
+async def stood_still(now: Round, reader: TopicReader, service: str) -> list[str] | None:
+    """Let one service stand still over the deadlines, while everything is accepted that saves the pods.
+
+    Returns:
+        The pods that were evicted, in order; None if not everything was accepted before the deadlines.
+    """
     lost, end = f"{now.name}-lost", f"{now.name}-end"
     placed = {*now.pods, lost, *(f"{now.name}-sick-{number}" for number in range(COPIES))}
 
@@ -180,10 +193,10 @@ async def stood_still(now: Round, reader: TopicReader, service: str) -> None:
         return placed <= {one.event.workload.name for one in seen if isinstance(one.event, WorkloadBound)}
 
     await now.begin()
-    await collect(reader, all_bound, 60)
+    await collect(reader, all_bound, 180)
     await now.disturb()
     leaving = {*now.pods, lost}
-    seen = await collect(reader, lambda seen: leaving <= set(names(seen, EvictionState.SCHEDULED)), 60)
+    seen = await collect(reader, lambda seen: leaving <= set(names(seen, EvictionState.SCHEDULED)), 180)
     due = [one.deadline for one in events(seen, EvictionState.SCHEDULED) if one.deadline is not None]
     await asyncio.sleep((min(due) - datetime.now(UTC)).total_seconds() - LEAD)
     members = now.fleet.members(service)
@@ -191,15 +204,15 @@ async def stood_still(now: Round, reader: TopicReader, service: str) -> None:
         os.kill(member.pid, signal.SIGSTOP)
     try:
         await now.save()
-        assert datetime.now(UTC) < min(due), "the machine is too slow to accept all of it before the deadline"
+        in_time = datetime.now(UTC) < min(due)
         await asyncio.sleep((max(due) - datetime.now(UTC)).total_seconds() + AFTER)
     finally:
         for member in members:
             os.kill(member.pid, signal.SIGCONT)
     # All that was due has been decided before one that is due later.
     await now.pod("end", "tainted", stays=False)
-    seen += await collect(reader, lambda seen: end in names(seen, EvictionState.REQUESTED), 90)
-    assert names(seen, EvictionState.REQUESTED) == [lost, end], f"{service} stood still"
+    seen += await collect(reader, lambda seen: end in names(seen, EvictionState.REQUESTED), 180)
+    return names(seen, EvictionState.REQUESTED) if in_time else None
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -216,6 +229,15 @@ async def test_what_is_accepted_while_a_service_stands_still_saves_a_pod(
         document = {"apiVersion": "moorage.io/v1alpha1", "kind": "EvictionPause", "metadata": {"name": "kept"}}
         spec = {"scope": {"selector": {"matchLabels": {"pause": "yes"}}}}
         await Round(fleet, http, "pause").post("/apis/moorage.io/v1alpha1/evictionpauses", {**document, "spec": spec})
+        must_stay: set[str] = set()
         for number, service in enumerate(services * ROUNDS):
-            await fleet.ready_again(60)
-            await stood_still(Round(fleet, http, f"r{number}"), reader, service)
+            for attempt in range(ATTEMPTS):
+                await fleet.ready_again(60)
+                now = Round(fleet, http, f"r{number}-{attempt}")
+                if (left := await stood_still(now, reader, service)) is not None:
+                    break
+            else:
+                pytest.fail("the machine is too slow to accept everything before the deadlines")
+            must_stay.update(now.pods)
+            assert must_stay.isdisjoint(left), f"{service} stood still"
+            assert now.node("lost") in left, "nothing saves this pod"
