@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,10 @@ from tests.component.gateway.test_access import allow, call, gateway_of
 from tests.support.tables import table
 
 from moorage.apiserver.storage.durable_log import Write
+from moorage.bridges.engine.target_tables import digest_of
+from moorage.bridges.karmada import plane
+from moorage.bridges.kubernetes import reduced as kubernetes
+from moorage.bridges.ocm import hub
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.topics import AUDIT, RESOURCES
@@ -69,6 +73,43 @@ def last(gateway: Fixture, key: str) -> ResourceDeclared:
     found = records(gateway, key)[-1]
     assert found is not None
     return found
+
+
+OCM_CLUSTER: Json = {
+    "apiVersion": "cluster.open-cluster-management.io/v1",
+    "kind": "ManagedCluster",
+    "metadata": {"name": "c1"},
+    "spec": {"hubAcceptsClient": True},
+}
+MEMBER: Json = {
+    "apiVersion": "cluster.karmada.io/v1alpha1",
+    "kind": "Cluster",
+    "metadata": {"name": "c1"},
+    "spec": {"syncMode": "Pull"},
+}
+
+
+@pytest.mark.parametrize("status", [{}, {"conditions": []}], ids=["no status", "nothing of it is mirrored"])
+@pytest.mark.parametrize(
+    ("reduced", "document"),
+    [
+        (hub.reduced, seen(OCM_CLUSTER)),
+        (lambda found: plane.reduced(found, "default-scheduler"), seen(MEMBER)),
+        (kubernetes.reduced, {**seen_node(), "status": {}}),
+        (kubernetes.reduced, seen_pod()),
+    ],
+    ids=["ManagedCluster", "Cluster", "Node", "Pod"],
+)
+async def test_a_bridge_recognizes_what_it_has_sent(
+    reduced: Callable[[Json], Json], document: Json, status: Json
+) -> None:
+    """Otherwise it sends the same again and again, and placements wait for clusters that are known."""
+    gateway, sent = Fixture(), reduced({**document, "status": status})
+    ((key, outcome),) = await mirrored(gateway, sent)
+    assert outcome == "Written"
+    stored = last(gateway, key)
+    assert stored.mirrored is not None
+    assert digest_of(stored.object, stored.mirrored.taints) == digest_of(sent, ())
 
 
 async def test_an_object_is_stored_as_its_cluster_has_it() -> None:

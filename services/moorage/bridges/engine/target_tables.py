@@ -44,7 +44,7 @@ def digest_of(found: Mapping[str, Any], taints: Iterable[Taint]) -> bytes:
     """
     metadata, spec = found.get("metadata") or {}, found.get("spec")
     kept = {
-        **found,
+        **{name: value for name, value in found.items() if name != "status" or value},  # an empty one is not kept
         "metadata": {name: value for name, value in metadata.items() if name != "resourceVersion"},
         "spec": {name: value for name, value in spec.items() if name != "taints"} if spec else {},
     }
