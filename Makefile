@@ -92,7 +92,7 @@ pictures: $(READY) ## take the pictures of the console, and record the demo, in 
 	@$(BIN)/python docs/record_demo.py
 
 RECORD ?=
-BENCH ?= matching ocm stage latency heartbeats restore placement timers
+BENCH ?= matching ocm stage latency heartbeats rest restore placement timers
 .PHONY: bench
 bench: $(READY) ## benchmarks that take minutes, or those that BENCH names (storm, growth, peers); RECORD=1 adds to bench/history
 	@for one in $(BENCH); do echo "== bench/$$one.py"; BENCH_RECORD=$(RECORD) $(BIN)/python bench/$$one.py $(OPTIONS); done

@@ -146,6 +146,18 @@ _ALL: Final = (
         higher=False,
     ),
     Benchmark(
+        "rest",
+        "the processor time of `moorage up` while nothing is decided: with an empty fleet, and with nodes whose "
+        "conditions are reported every 10 s, all at once or evenly spread",
+        "",
+        "percent of one core",
+        ("nodes", "interval", "seconds"),
+        {"nodes": 5000, "interval": 10.0},
+        lambda result: {case: one["percent"] for case, one in result["cases"].items()},
+        goal=25.0,
+        higher=False,
+    ),
+    Benchmark(
         "restore",
         "the restore of a service from many records; `--service` chooses it, the default is eviction with its bindings",
         "a bare reader of the same topic",

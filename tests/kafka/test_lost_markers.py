@@ -34,7 +34,7 @@ from tests.support.toys import (
 from tests.support.waiting import until
 
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.kafka.clients.fenced_producer import GroupOffsets, PartitionProducer
+from moorage.runtime.kafka.clients.fenced_producer import GroupOffsets, PartitionProducer, send_batches
 from moorage.runtime.kafka.clients.transactions_v2 import is_version_2
 from moorage.runtime.kafka.partition import dangling_transactions
 from moorage.runtime.process import metrics
@@ -115,8 +115,8 @@ async def commit_without_markers(
     raw._txn_manager.moorage_version_2 = False  # as above, for this transaction
     await raw.begin_transaction()
     raw._txn_manager._txn_partitions.update(places)
-    for _, delivered in await producer._send(raw, records):
-        await delivered
+    for batch in await send_batches(raw, records):
+        await batch.delivered
     if offsets:
         for group, positions in offsets.items():
             await raw.send_offsets_to_transaction(dict(positions), group)

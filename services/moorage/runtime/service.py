@@ -95,6 +95,14 @@ class Emit(Struct, frozen=True, gc=False):
     """Distinguishes this record from others with the same cause and the same key, for example by a revision. It is part
     of the event's id. Empty when a cause has only one record of the key."""
 
+    can_wait: bool = False
+    """Whether it changes nothing but times, so that it is committed with the next record that does not wait, or with
+    the offsets of the input, within a second."""
+
+    reader: str = ""
+    """The service that it is for, if no other acts on it. In a chain with that service, which has it at once, it waits
+    until something follows from it that does not, or as above."""
+
     @property
     def event(self) -> Model | None:
         """The event. None for a tombstone. It is read anew each time if the content is a value."""

@@ -12,7 +12,7 @@ import pytest
 from tests.support.toys import COUNTED, NUMBERS, TALLIES, Counted, Number, Tally, number_record
 
 from moorage.runtime.engine import chain as chains
-from moorage.runtime.engine.chain import ChainDecision, PartitionChain, inner_topics
+from moorage.runtime.engine.chain import ChainDecision, ChainTransaction, PartitionChain, inner_topics
 from moorage.runtime.engine.encode import Encoder
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.requests import Bounded, Bounds, Refresh, Request
@@ -33,6 +33,8 @@ class Adder(Service[dict[str, int]]):
     name = "adder"
     sources: ClassVar[tuple[Topic, ...]] = (NUMBERS,)
     changelogs: ClassVar[tuple[Topic, ...]] = (TALLIES,)
+    can_wait = False
+    reader = ""
 
     def new_state(self, partition: int) -> dict[str, int]:
         return {}
@@ -48,7 +50,10 @@ class Adder(Service[dict[str, int]]):
             assert isinstance(record.event, Number)
             total = state.get(record.key, 0) + record.event.n
             self.apply(state, TALLIES, record.key, tally := Tally(key=record.key, count=1, total=total))
-            emits.append(Emit(TALLIES, record.key, record.key, tally, record.meta))
+            emit = Emit(
+                *(TALLIES, record.key, record.key, tally, record.meta), can_wait=self.can_wait, reader=self.reader
+            )
+            emits.append(emit)
         return emits
 
 
@@ -231,6 +236,85 @@ def test_offsets_go_on_after_the_marker_of_each_transaction() -> None:
         ([], {}),
         ([(5, 10)], {TALLIES: 5}),
     ]
+
+
+def patient(*, can_wait: bool = True, reader: str = "") -> Driver:
+    """A chain that has begun. What its adder writes can wait, and its reporter writes nothing."""
+    driver = Driver()
+    driver.decide()
+    driver.adder.can_wait, driver.adder.reader = can_wait, reader
+    driver.reporter.process = lambda *_given, **_named: []  # type: ignore[method-assign]  # as above
+    return driver
+
+
+def prepared(driver: Driver, *numbers: int) -> tuple[list[int], Mapping[Topic, int]] | None:
+    """Decide on numbers. Return the sums in the transaction, and its expected offsets; None for no transaction."""
+    driver.numbers(*numbers)
+    return content(driver.chain.prepare(driver.decide()))
+
+
+def content(transaction: ChainTransaction | None) -> tuple[list[int], Mapping[Topic, int]] | None:
+    if transaction is None:
+        return None
+    emits = [emit for share, _ in transaction.shares for emit, _ in share.decision.emits]
+    return [emit.event.total for emit in emits if isinstance(emit.event, Tally | Counted)], transaction.expected
+
+
+@pytest.mark.parametrize("driver", [{}, {"can_wait": False, "reader": "reporter"}], ids=["can wait", "for one of them"])
+def test_what_can_wait_is_committed_with_the_offsets(driver: dict[str, Any]) -> None:
+    chain = patient(**driver)
+    assert prepared(chain, 1) is None
+    chain.now += timedelta(seconds=0.9)
+    assert prepared(chain, 2, 3) is None
+    assert chain.chain.next_due() == NOW + timedelta(seconds=1)
+    chain.now = NOW + timedelta(seconds=1)
+    transaction = chain.chain.prepare(chain.decide())
+    assert content(transaction) == ([1, 3, 6], {TALLIES: 0})
+    assert transaction is not None
+    assert {topic: offset for _, one in transaction.shares for topic, offset in one.offsets.items()} == {
+        NUMBERS: 3,
+        TALLIES: 3,
+    }
+    chain.chain.written(transaction)
+    chain.adder.can_wait, chain.adder.reader = False, ""
+    assert prepared(chain, 4) == ([10], {TALLIES: 4}), "after the three and the marker"
+
+
+@pytest.mark.parametrize("reader", ["", "another service"])
+def test_what_cannot_wait_takes_along_what_has_waited(reader: str) -> None:
+    driver = patient()
+    assert prepared(driver, 1) is None
+    driver.adder.can_wait, driver.adder.reader = False, reader
+    assert prepared(driver, 2) == ([1, 3], {TALLIES: 0})
+    assert prepared(driver, 3) == ([6], {TALLIES: 3})
+
+
+def test_what_has_waited_is_committed_before_the_partition_goes() -> None:
+    driver = patient()
+    assert prepared(driver, 1) is None
+    assert content(driver.chain.pending_offsets(driver.now)) == ([1], {TALLIES: 0})
+    assert driver.chain.release() is None
+
+
+def test_what_follows_from_it_is_in_its_transaction() -> None:
+    driver = Driver()
+    driver.decide()
+    driver.adder.can_wait = True
+    assert prepared(driver, 1) == ([1, 1], {TALLIES: 0}), "the report cannot wait"
+
+
+def test_few_records_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chains, "DECISION_EVENTS", 2)
+    driver = patient()
+    assert prepared(driver, 1) is None
+    assert prepared(driver, 2) == ([1, 3], {TALLIES: 0})
+
+
+def test_after_a_failure_nothing_has_waited() -> None:
+    driver = patient()
+    assert prepared(driver, 1) is None
+    driver.chain.forget()
+    assert driver.chain.release() is None
 
 
 def test_what_lies_in_an_inner_topic_comes_first_and_once() -> None:

@@ -13,7 +13,7 @@ from tests.support.worlds.flow import Flow
 from tests.support.worlds.world import World
 
 from moorage.decide.conditions.heartbeats import LEAST_OFTEN
-from moorage.decide.conditions.reports import Accepted, KeptCondition, judge
+from moorage.decide.conditions.reports import KeptCondition, accept
 from moorage.decide.taints.desired.from_conditions import leads_to_a_taint
 from moorage.runtime.engine.portions import CHECKS
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh
@@ -129,22 +129,68 @@ def test_a_condition_is_written_as_its_model_would_be(service: ConditionIngest, 
     before = mine.conditions.get("Node/n1", {}).get("Ready")
     said = came(report(observed=at(1), message='disk pressure \u2028 "quoted"'))
     assert isinstance(said.event, ConditionReported)
-    verdict = judge(
+    fields = accept(
         said.event,
         report_id=said.meta.id,
-        source=said.meta.source,
+        source=said.event.source or said.meta.source,
         target_uid=uid,
         known=before,
         now=at(2),
         unrecorded=service._monitor.coarseness(mine, said.event.target, said.meta.source),
     )
-    assert isinstance(verdict, Accepted)
+    condition = ConditionChanged(**fields)
     emit = take(service, mine, [said], at(2))[0]
-    assert (emit.topic, emit.event) == (CONDITIONS, verdict.condition)
-    assert emit.content == verdict.condition.model_dump_json().encode()
-    kept = KeptCondition.of(verdict.condition)
+    assert (emit.topic, emit.event) == (CONDITIONS, condition)
+    assert emit.content == condition.model_dump_json().encode()
+    kept = KeptCondition.of(condition)
     kept.heard = True
     assert mine.conditions["Node/n1"]["Ready"] == kept
+
+
+@pytest.mark.parametrize(
+    ("given", "source", "can_wait"),
+    [
+        ({"status": "True"}, "probe", True),
+        ({"status": "True", "message": "other words"}, "probe", False),
+        ({"status": "False"}, "probe", False),
+        ({"status": "True"}, "another probe", False),
+        ({"status": "True"}, "cli/ann", False),
+    ],
+    ids=["a heartbeat", "other words", "another status", "another source", "by hand"],
+)
+def test_only_a_heartbeat_that_is_recorded_again_can_wait(
+    given: dict[str, Any], source: str, *, can_wait: bool
+) -> None:
+    first = source if source == "cli/ann" else "probe"
+    mine = state(service=LISTENING)
+
+    def said(number: int, seconds: float, by: str, **fields: Any) -> Input:
+        one = report(observed=at(seconds), **fields).model_copy(update={"source": by})
+        return came(one, id=f"e{number}")
+
+    take(LISTENING, mine, [said(1, 0, first, status="True")], T0)
+    emits = take(LISTENING, mine, [said(2, 25, source, **given)], at(25))
+    assert [emit.can_wait for emit in emits if emit.topic is CONDITIONS] == [can_wait]
+
+
+@pytest.mark.parametrize(("grace", "can_wait"), [(40.0, True), (6.0, False)])
+def test_a_timer_that_is_far_away_can_wait(grace: float, *, can_wait: bool) -> None:
+    service = condition_ingest.service(SETTINGS.model_copy(update={"node_monitor_grace_period": grace}))
+    mine = state(service=service)
+    emits = take(service, mine, [came(report("True").model_copy(update={"source": "probe"}))], T0)
+    (timer,) = [emit for emit in emits if emit.topic is TIMERS]
+    assert not timer.can_wait, "another member may have to fire it"
+    found = timer.event
+    assert isinstance(found, SetTimer)
+    heard = grace / 2 - 1
+    again = report("True", observed=at(heard)).model_copy(update={"source": "probe"})
+    assert take(service, mine, [came(again, id="e2")], at(heard)) == []
+    fired = TimerFired(
+        **{name: getattr(found, name) for name in ("id", "target", "owner", "generation", "deadline", "subject")},
+        fired_time=found.deadline,
+    )
+    emits = take(service, mine, [record(TIMER_FIRED, found.id, fired, id="f1", partition=HERE)], at(grace))
+    assert [emit.can_wait for emit in emits] == [can_wait]
 
 
 def test_a_report_at_the_edge_of_the_skew_counts() -> None:

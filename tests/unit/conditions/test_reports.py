@@ -12,19 +12,19 @@ from tests.support.tables import table
 
 from moorage.decide.conditions.reports import (
     SAME_TIME_MOST,
-    Accepted,
     Duplicate,
     KeptCondition,
     Refusal,
     Stale,
     Superseded,
-    Verdict,
+    accept,
     check_key,
+    check_order,
     check_size,
     check_time,
     check_workload,
-    judge,
     newer_condition,
+    source_of,
     unknown_target,
 )
 from moorage_schemas.condition import (
@@ -50,6 +50,9 @@ def report(status: str = "False", seconds: float = 0, **fields: Any) -> Conditio
     )
 
 
+Decided = ConditionChanged | Stale | Superseded | Duplicate
+
+
 def decide(
     one: ConditionReported,
     known: ConditionChanged | None = None,
@@ -58,14 +61,22 @@ def decide(
     source: str = "probe",
     uid: str = "u1",
     now: datetime = T0,
-) -> Verdict:
+) -> Decided:
+    """Return the condition that results from a report, or why it does not count."""
     held = None if known is None else KeptCondition.of(known)
-    return judge(one, report_id=report_id, source=source, target_uid=uid, known=held, now=now)
+    source = source_of(one, source)
+    wrong = check_order(one, report_id=report_id, source=source, target_uid=uid, known=held)
+    if wrong is not None:
+        return wrong
+    fields = accept(
+        one, report_id=report_id, source=source, target_uid=uid, known=held, now=now, unrecorded=timedelta()
+    )
+    return ConditionChanged(**fields) if one.workload is None else WorkloadConditionChanged(**fields)
 
 
-def accepted(verdict: Verdict) -> ConditionChanged:
-    assert isinstance(verdict, Accepted)
-    return verdict.condition
+def accepted(decided: Decided) -> ConditionChanged:
+    assert isinstance(decided, ConditionChanged)
+    return decided
 
 
 def test_the_first_report_is_the_condition() -> None:
@@ -103,7 +114,7 @@ def test_a_new_status_moves_the_transition_time() -> None:
         (0, "r1", Duplicate("r1")),
     ],
 )
-def test_what_is_older_or_the_same_does_not_count(seconds: float, report_id: str, expected: Verdict) -> None:
+def test_what_is_older_or_the_same_does_not_count(seconds: float, report_id: str, expected: Decided) -> None:
     first = accepted(decide(report("False")))
     assert decide(report("True", seconds), first, report_id=report_id) == expected
 
@@ -137,7 +148,7 @@ def test_what_is_remembered_of_one_time_is_limited() -> None:
         known = accepted(decide(report(), known, report_id=str(number)))
     assert len(known.earlier_reports.split()) == SAME_TIME_MOST
     assert decide(report(), known, report_id="1") == Duplicate("1")
-    assert isinstance(decide(report(), known, report_id="0"), Accepted)
+    assert isinstance(decide(report(), known, report_id="0"), ConditionChanged)
 
 
 Said = tuple[int, str, str]
@@ -160,15 +171,17 @@ def test_the_last_new_report_of_the_latest_time_wins_however_reports_are_repeate
     for said in log:
         seconds, source, identity = said
         one = report(status_of(said), seconds)
-        verdict = judge(one, report_id=identity, source=source, target_uid="u1", known=held, now=T0)
-        if not isinstance(verdict, Accepted):
+        if check_order(one, report_id=identity, source=source, target_uid="u1", known=held) is not None:
             continue
         if held is not None and data.draw(st.booleans(), label="changes nothing but times, and is not written"):
             unwritten = held.status is one.status and held.source == source
             if unwritten:
                 held.hear(one, identity, T0)
                 continue
-        written = ConditionChanged.model_validate_json(verdict.condition.model_dump_json())
+        fields = accept(
+            one, report_id=identity, source=source, target_uid="u1", known=held, now=T0, unrecorded=timedelta()
+        )
+        written = ConditionChanged.model_validate_json(ConditionChanged(**fields).model_dump_json())
         held = KeptCondition.of(written)
     new = list(dict.fromkeys(log))  # in the order in which each came first
     latest = max(seconds for seconds, *_ in log)
@@ -247,7 +260,7 @@ def test_after_silence_only_a_later_report_counts(seconds: float, *, counts: boo
         update={"status": ConditionStatus.UNKNOWN, "report_id": "", "generation": 2}
     )
     verdict = decide(report("False", seconds), silent, report_id="r9", now=T0 + timedelta(seconds=50))
-    assert isinstance(verdict, Accepted) is counts
+    assert isinstance(verdict, ConditionChanged) is counts
     if counts:
         assert accepted(verdict).status_since == T0 + timedelta(seconds=50)
         assert accepted(verdict).generation == 3
@@ -294,25 +307,24 @@ def about(generation: int, seconds: float = 0, *, uid: str = "b1", status: str =
     ("known", "found", "verdict"),
     [
         (about(5, 10), about(3, 20), Superseded),
-        (about(5, 10), about(5, 20), Accepted),
+        (about(5, 10), about(5, 20), WorkloadConditionChanged),
         (about(5, 10), about(5, 5), Stale),
-        (about(3, 10), about(5, 5), Accepted),
-        (about(5, 10), about(3, 20, uid="b2"), Accepted),
+        (about(3, 10), about(5, 5), WorkloadConditionChanged),
+        (about(5, 10), about(3, 20, uid="b2"), WorkloadConditionChanged),
         (about(5, 10), about(3, 5, uid="b2"), Stale),
-        (about(5, 10), about(0, 20), Accepted),
+        (about(5, 10), about(0, 20), WorkloadConditionChanged),
         (about(5, 10), about(0, 5), Stale),
         (about(0, 10), about(3, 5), Stale),
     ],
 )
 def test_the_generation_of_a_binding_comes_before_the_time(
-    known: ConditionReported, found: ConditionReported, verdict: type[Verdict]
+    known: ConditionReported, found: ConditionReported, verdict: type[Decided]
 ) -> None:
     condition = accepted(decide(known))
     decided = decide(found, condition, report_id="r2")
     assert type(decided) is verdict
-    if isinstance(decided, Accepted):
-        assert isinstance(decided.condition, WorkloadConditionChanged)
-        named = (decided.condition.workload_uid, decided.condition.binding_generation)
+    if isinstance(decided, WorkloadConditionChanged):
+        named = (decided.workload_uid, decided.binding_generation)
         assert named == (found.workload_uid, found.binding_generation)
     elif isinstance(decided, Superseded):
         assert decided.why == "about an earlier binding than generation 5, which was reported last"
@@ -331,7 +343,7 @@ def test_in_any_order_the_last_report_about_the_last_binding_stays(reports: list
     known: ConditionChanged | None = None
     for number, one in enumerate(reports):
         decided = decide(one, known, report_id=f"r{number}")
-        known = decided.condition if isinstance(decided, Accepted) else known
+        known = decided if isinstance(decided, ConditionChanged) else known
     assert isinstance(known, WorkloadConditionChanged)
     assert (known.binding_generation, known.last_heartbeat_time) == (3, T0 + timedelta(seconds=2))
 

@@ -193,6 +193,23 @@ def recorded_until(
     )
 
 
+def repeats(report: ConditionReported, known: KeptCondition, *, source: str, target_uid: str) -> bool:
+    """Return whether a counting report changes nothing but times.
+
+    Args:
+        report: the report.
+        known: the condition that it is about.
+        source: the source of the report.
+        target_uid: the uid of the target as declared now.
+    """
+    return (
+        known.status is report.status
+        and known.source == source
+        and known.target_uid == target_uid
+        and known.words == words_of(report)
+    )
+
+
 def may_stay_unrecorded(
     report: ConditionReported,
     known: KeptCondition,
@@ -217,13 +234,8 @@ def may_stay_unrecorded(
         within: the present coarseness of the source.
         now: when the report is accepted.
     """
-    if (
-        known.status is not report.status
-        or known.source != source
-        or known.target_uid != target_uid
-        or known.words != words_of(report)
-        or not known.recorded_time <= now < known.recorded_time + LEAST_OFTEN
-    ):
+    is_recent = known.recorded_time <= now < known.recorded_time + LEAST_OFTEN
+    if not (is_recent and repeats(report, known, source=source, target_uid=target_uid)):
         return False
     if now < known.recorded_time + min(known.unrecorded, within):
         return True  # its own record is recent enough, whatever those of its source's other conditions are

@@ -31,13 +31,11 @@ from moorage_schemas.condition import (
     ConditionChanged,
     ConditionReported,
     ConditionStatus,
-    WorkloadConditionChanged,
 )
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.keys import binding_key
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.times import format_time
-from moorage_schemas.trusted_events import trusted_maker
 
 CLOCKS_DIFFER = timedelta(seconds=1)
 """How far the clock that timestamps report records may be behind the gateway's clock, which timestamps declarations.
@@ -201,12 +199,6 @@ def _whole_milliseconds(duration: timedelta) -> int:
     return duration // timedelta(milliseconds=1)
 
 
-class Accepted(Struct, frozen=True, gc=False):
-    """The report counts. Contains the new state of the condition."""
-
-    condition: ConditionChanged
-
-
 @dataclass(frozen=True, slots=True)
 class Stale:
     """The report is older than the last condition, or not newer although its source has fallen silent since."""
@@ -251,9 +243,6 @@ class Duplicate:
     def why(self) -> str:
         """Why the report is ignored."""
         return f"a report of this source with the id {self.report_id!r} has already counted"
-
-
-Verdict = Accepted | Stale | Superseded | Duplicate
 
 
 def check_key(key: str, target: str) -> Refusal | None:
@@ -433,44 +422,6 @@ def _check_time_order(
     return None
 
 
-def judge(
-    report: ConditionReported,
-    *,
-    report_id: str,
-    source: str,
-    target_uid: str,
-    known: KeptCondition | None,
-    now: datetime,
-    unrecorded: timedelta = timedelta(),
-) -> Verdict:
-    """Decide whether a report counts, and the resulting condition of the target or of the workload that it names.
-
-    Args:
-        report: a report that passed every check.
-        report_id: the id under which the probe sent it.
-        source: the CloudEvents source. It is used if the report names no source.
-        target_uid: the uid of the target as declared now.
-        known: the present condition. If it belongs to an earlier target of the same name, only its generation is used
-            and increased.
-        now: when the report is accepted.
-        unrecorded: for how long after this record reports of the source that change nothing may stay unrecorded.
-    """
-    source = report.source or source
-    wrong = check_order(report, report_id=report_id, source=source, target_uid=target_uid, known=known)
-    if wrong is not None:
-        return wrong
-    values = accept(
-        report,
-        report_id=report_id,
-        source=source,
-        target_uid=target_uid,
-        known=known,
-        now=now,
-        unrecorded=unrecorded,
-    )
-    return Accepted(_condition(values) if report.workload is None else WorkloadConditionChanged(**values))
-
-
 def accept(
     report: ConditionReported,
     *,
@@ -483,7 +434,15 @@ def accept(
 ) -> dict[str, Any]:
     """Return the fields of the condition that results from a report that counts, in the order of the model.
 
-    The arguments are those of `judge`. `check_order` has let the report pass, and `source` is its source.
+    Args:
+        report: a report that `check_order` has let pass.
+        report_id: the id under which the probe sent it.
+        source: the source of the report.
+        target_uid: the uid of the target as declared now.
+        known: the present condition of the target, or of the workload that the report names. If it belongs to an
+            earlier target of the same name, only its generation is used and increased.
+        now: when the report is accepted.
+        unrecorded: for how long after this record reports of the source that change nothing may stay unrecorded.
     """
     same = known is not None and known.target_uid == target_uid
     unchanged = known if known is not None and same and known.status is report.status else None
@@ -513,9 +472,6 @@ def accept(
         values["workload_uid"] = report.workload_uid
         values["binding_generation"] = report.binding_generation
     return values
-
-
-_condition = trusted_maker(ConditionChanged)
 
 
 def newer_condition(event: ConditionChanged, known: ConditionChanged | KeptCondition | None) -> bool:

@@ -112,6 +112,9 @@ class PartitionChain:
         self._first: dict[Topic, int] = {}
         self._later: dict[tuple[int, str], list[HandedOver]] = {}
         self._handed = [False] * len(services)
+        self._names = frozenset(one.name for one in services)
+        self._kept: list[ServiceDecision] = []
+        """Shares of earlier decisions that are not in a transaction yet, because all of their records can wait."""
 
     # For the driver and for reports.
 
@@ -201,6 +204,7 @@ class PartitionChain:
         self._later.clear()
         self._handed = [False] * len(self.engines)
         self._first = {}
+        self._kept = []
         for engine in self.engines:
             engine.clear()
 
@@ -245,7 +249,8 @@ class PartitionChain:
             StartAfresh: a service failed, or the clock was set back, and nothing of this decision may be written.
         """
         decision = ChainDecision()
-        self._first = {}
+        if not self._kept:
+            self._first = {}
         self._offer_later()
         catching_up = [place for place, engine in enumerate(self.engines) if not engine.caught_up]
         for place in catching_up or self._order():
@@ -374,10 +379,35 @@ class PartitionChain:
     # Writing.
 
     def prepare(self, decision: ChainDecision) -> ChainTransaction | None:
-        """Return a decision's transaction; None when nothing is to be written."""
-        last = {share.place: share for share in decision.shares}
+        """Return a decision's transaction, with what has waited for it; None when nothing is to be written yet."""
+        decided = [*self._kept, *decision.shares]
+        if self._can_wait(decided):
+            self._kept = [share for share in decided if share.decision.emits]
+            return None
+        return self._prepare(decided)
+
+    def release(self) -> ChainTransaction | None:
+        """Return the transaction of what has waited; None for nothing."""
+        return self._prepare(self._kept) if self._kept else None
+
+    def _can_wait(self, decided: Sequence[ServiceDecision]) -> bool:
+        """Return whether all records can wait, for a decision that comes or until offsets are committed."""
+        count = sum(len(share.decision.emits) for share in decided)
+        if not 0 < count < DECISION_EVENTS or any(share.decision.afresh or share.decision.fresh for share in decided):
+            return False
+        names = self._names
+        if any(not emit.can_wait and emit.reader not in names for share in decided for emit, _ in share.decision.emits):
+            return False
+        due = [engine.commit_due for engine in self.engines]
+        commit = min((one for one in due if one is not None), default=None)
+        is_early = commit is not None and decided[-1].decision.now < commit
+        return is_early and not any(engine.is_heavy for engine in self.engines)
+
+    def _prepare(self, decided: Sequence[ServiceDecision]) -> ChainTransaction | None:
+        self._kept = []
+        last = {share.place: share for share in decided}
         shares: list[tuple[ServiceDecision, Transaction]] = []
-        for share in decision.shares:
+        for share in decided:
             if share is last[share.place]:
                 transaction = self.engines[share.place].prepare(share.decision)
             else:
@@ -391,13 +421,14 @@ class PartitionChain:
         return ChainTransaction(shares, first) if shares else None
 
     def pending_offsets(self, now: datetime) -> ChainTransaction | None:
-        """Return a transaction of the offsets that are not committed yet; None when all are."""
+        """Return a transaction of what has waited, and of the offsets that are not committed yet; None for neither."""
+        kept = self.release() or ChainTransaction([], {})
         shares = [
             (ServiceDecision(place, transaction.decision, []), transaction)
             for place, engine in enumerate(self.engines)
             if (transaction := engine.pending_offsets(now)) is not None
         ]
-        return ChainTransaction(shares, {}) if shares else None
+        return ChainTransaction([*kept.shares, *shares], kept.expected) if kept.shares or shares else None
 
     def written(self, transaction: ChainTransaction) -> None:
         """Note that a transaction is committed."""

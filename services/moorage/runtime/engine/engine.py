@@ -586,8 +586,9 @@ class PartitionEngine(Generic[S]):
         end. This saves two round trips for each transaction (decision 0007).
         """
         offsets = self._uncommitted()
-        overdue = self._overdue(decision.now)
-        if not decision.emits and not (offsets and overdue) and not self._book.heavy:
+        due = self.commit_due
+        overdue = due is not None and decision.now >= due
+        if not decision.emits and not (offsets and overdue) and not self.is_heavy:
             return None
         changelogs = self.service.changelogs
         carried = any(emit.content is not None and emit.topic in changelogs for emit, _ in decision.emits)
@@ -618,9 +619,15 @@ class PartitionEngine(Generic[S]):
         if self._dirty_since is None and self._uncommitted():
             self._dirty_since = now
 
-    def _overdue(self, now: datetime) -> bool:
-        """Return whether offsets have waited as long as they may."""
-        return self._dirty_since is not None and now - self._dirty_since >= self._rules.lazy_commit
+    @property
+    def commit_due(self) -> datetime | None:
+        """When the offsets that are not committed yet have waited as long as they may; None when all are committed."""
+        return None if self._dirty_since is None else self._dirty_since + self._rules.lazy_commit
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether so many steps wait to be written that they go out even without a record."""
+        return self._book.heavy
 
     # Time.
 
@@ -628,7 +635,7 @@ class PartitionEngine(Generic[S]):
         """Return when `decide` has something to do even if no records are offered; None for never."""
         if self._tables is None:
             return None
-        commit = None if self._dirty_since is None else self._dirty_since + self._rules.lazy_commit
+        commit = self.commit_due
         if not self.caught_up:
             return commit
         waits = [one for one in (self.service.next_wake(self._known.state), self._reconcile_at) if one is not None]

@@ -35,6 +35,9 @@ from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TIMERS
 _NO_WATCHES: Final[Mapping[str, HeartbeatWatch]] = MappingProxyType({})
 _NONE: Final = timedelta()
 
+_FAR: Final = timedelta(seconds=5)
+"""A deadline further away than this may be set a second later. Nearly always the source reports before it again."""
+
 _OVERDUE: Final = timedelta(minutes=10)
 """How long after a deadline `repair` relies on the timer. Later, the record that it has fired may have expired unread.
 Clocks differ, so a deadline may also be this much later than the grace period allows.
@@ -143,7 +146,7 @@ class HeartbeatMonitor:
         status, grace = found
         if silent_since(watch, status, grace, step.now) is None:
             when = check_again(status, grace, step.now, event.fired_time)
-            _set(step, watch, target, source, when)
+            _set(step, watch, target, source, when, can_wait=when - step.now > _FAR)
             return
         request = ConditionReported(
             target=target,
@@ -292,7 +295,15 @@ def _coarseness(grace: timedelta | None, source: str) -> timedelta:
     return _NONE if grace is None and source.startswith(BY_HAND) else coarseness(grace)
 
 
-def _set(step: IngestBatch, watch: HeartbeatWatch, target: TargetRef, source: str, deadline: datetime | None) -> None:
+def _set(
+    step: IngestBatch,
+    watch: HeartbeatWatch,
+    target: TargetRef,
+    source: str,
+    deadline: datetime | None,
+    *,
+    can_wait: bool = False,
+) -> None:
     event = SetTimer(
         id=watch.id,
         target=target,
@@ -302,4 +313,4 @@ def _set(step: IngestBatch, watch: HeartbeatWatch, target: TargetRef, source: st
         subject=source,
         correlation_id=step.cause.correlation,
     )
-    step.write(TIMERS, watch.id, target.key, event)
+    step.write(TIMERS, watch.id, target.key, event, can_wait=can_wait)

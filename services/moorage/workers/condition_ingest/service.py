@@ -60,7 +60,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from moorage.decide.conditions.grants import Grants
-from moorage.decide.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods
+from moorage.decide.conditions.heartbeats import GracePeriods, grace_period, parse_source_grace_periods, repeats
 from moorage.decide.conditions.report_limits import Excess, Rate
 from moorage.decide.conditions.reports import (
     KeptCondition,
@@ -318,8 +318,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
             event = WorkloadConditionChanged(**accepted)
             step.write(WORKLOAD_CONDITIONS, workload_condition_key(workload, target, report.type), target, event)
             return
+        # The author of a manual report expects to see it.
+        can_wait = bool(unrecorded) and known is not None and repeats(report, known, source=source, target_uid=uid)
         condition = written_condition(target, accepted)
-        step.write_condition(target, condition)
+        step.write_condition(target, condition, can_wait=can_wait)
         if known is not None and known.source != source and known.target_uid == uid:
             self._monitor.taken_over(step, known, report.target)
         watch = state.watches.get(target, {}).get(source)

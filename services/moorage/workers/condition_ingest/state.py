@@ -409,22 +409,24 @@ class IngestBatch:
     emits: list[Emit]
     cause: Meta
 
-    def write(self, topic: Topic, key: str, target: str, event: Model | None) -> None:
-        """Fold in a record of a changelog, and write it."""
+    def write(self, topic: Topic, key: str, target: str, event: Model | None, *, can_wait: bool = False) -> None:
+        """Fold in a record of a changelog, and write it. `Emit` has the meaning of `can_wait`."""
         self.state.apply(topic, key, event)
-        self.emits.append(Emit(topic, key, target, event, self.cause))
+        self.emits.append(Emit(topic, key, target, event, self.cause, can_wait=can_wait))
 
-    def write_condition(self, target: str, written: Any) -> None:
+    def write_condition(self, target: str, written: Any, *, can_wait: bool) -> None:
         """Fold in a condition that follows from a report of this process, and write it.
 
         Args:
             target: the key of the target.
             written: the result of `written_condition`.
+            can_wait: whether it differs from the one before only in its times.
         """
         # This process has read the report, so the times of the condition are exact.
         name: str = written.type
         self.state.put_condition(target, name, written).heard = True
-        self.emits.append(Emit(CONDITIONS, condition_key(target, name), target, encode_row(written), self.cause))
+        key = condition_key(target, name)
+        self.emits.append(Emit(CONDITIONS, key, target, encode_row(written), self.cause, can_wait=can_wait))
 
 
 _Written = row_type(ConditionChanged)

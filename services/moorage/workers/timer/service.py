@@ -109,7 +109,7 @@ class TimerService(Service[TimerPartition]):
         # The record that set the timer may no longer be in memory, so the timer itself contains the cause.
         which = id_of(f"timer\x1f{timer_id}\x1f{timer.generation}")
         cause = new_meta((which, _source(owner), _TIMER_SET, deadline, timer_id, timer.correlation_id, "", "", 0, ()))
-        return Emit(TIMER_FIRED, timer_id, timer.target_key, encode_row(fired), cause)
+        return Emit(TIMER_FIRED, timer_id, timer.target_key, encode_row(fired), cause, reader=owner)
 
 
 def _timer(timer: Any) -> Timer:

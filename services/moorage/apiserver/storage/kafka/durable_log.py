@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from aiokafka import AIOKafkaProducer
@@ -17,7 +17,7 @@ from moorage.apiserver.machinery.api_errors import unavailable
 from moorage.apiserver.metrics import Metrics
 from moorage.apiserver.storage.durable_log import Log, Write, check_sizes
 from moorage.apiserver.storage.kafka.leadership import Leadership
-from moorage.apiserver.storage.kafka.term import Beginning, Deposed, Term, TermEnded, send, stop
+from moorage.apiserver.storage.kafka.term import Beginning, Deposed, Term, TermEnded, stop
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes
 from moorage.runtime.kafka.clients import clients
@@ -26,7 +26,9 @@ from moorage.runtime.kafka.tables.table_age import TableAge
 from moorage.runtime.process.clock import Clock
 from moorage.runtime.process.failures import StartAfresh, TablesTooOld
 from moorage.runtime.settings.process_settings import Settings
+from moorage_schemas.envelope import to_headers
 from moorage_schemas.shown import GatewayLeader
+from moorage_schemas.topics import partition_of
 
 _log = structlog.get_logger(__name__)
 
@@ -150,7 +152,7 @@ class KafkaLog(Log):
         try:
             async with asyncio.timeout(_REPORT_TIMEOUT):
                 producer = await self._reports_producer()
-                sent = [await send(producer, write, self._settings, self._partitions) for write in writes]
+                sent = [await self._send(producer, write) for write in writes]
                 return [record.offset for record in await asyncio.gather(*sent)]
         except (KafkaError, TimeoutError) as error:
             # This producer may be unusable (Kafka may have forgotten its sequence). The next report gets a new one.
@@ -160,6 +162,16 @@ class KafkaLog(Log):
             raise unavailable(
                 f"Kafka did not accept the report within {_REPORT_TIMEOUT:g} s; send it again: {why}"
             ) from None
+
+    async def _send(self, producer: AIOKafkaProducer, write: Write) -> Any:
+        """Send a record. Returns a future of its place in Kafka."""
+        return await producer.send(
+            write.topic.name(self._settings.topic_prefix),
+            key=write.key.encode(),
+            value=write.value,
+            partition=partition_of(write.partition_key, self._partitions),
+            headers=to_headers(write.meta),
+        )
 
     async def _reports_producer(self) -> AIOKafkaProducer:
         async with self._reports_lock:

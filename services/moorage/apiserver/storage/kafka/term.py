@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -38,12 +38,13 @@ from moorage.apiserver.storage.object_log import Emission
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes
 from moorage.runtime.kafka.clients import clients
-from moorage.runtime.kafka.clients.fenced_producer import KeepAlive, write_to_each
+from moorage.runtime.kafka.clients.fenced_producer import KeepAlive, send_batches, write_to_each
 from moorage.runtime.kafka.tables.offsets import Offsets
 from moorage.runtime.kafka.tables.table_age import TableAge
 from moorage.runtime.process.clock import Clock
 from moorage.runtime.process.failures import first_of
 from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.codec import Outgoing
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.shown import COMPLETE_KEY, LEADER_KEY, GatewayLeader, ObjectShown
@@ -120,6 +121,7 @@ class Term:
             progress=self._note_progress,
         )
         self._objects = object_partition(settings, partitions)
+        self._resources = RESOURCES.name(settings.topic_prefix)
         self._id = f"{settings.topic_prefix}.gateway"
         self._keep_alive = KeepAlive(times.ids_kept_ms, transactional_id=self._id, due=self._note_quiet)
         self._count = itertools.count()
@@ -395,32 +397,26 @@ class Term:
             )
             await producer.abort_transaction()
             return {}
-        sent = [await send(producer, write, self._settings, self._partitions) for write in writes]
+        records = [outgoing(write, self._settings, self._partitions) for write in writes]
         for change in changes:
             key = change.object_id.key
-            sent.append(
-                await producer.send(
-                    self._objects.topic,
-                    key=key.encode(),
-                    value=change.value,
-                    partition=self._objects.partition,
-                    headers=to_headers(self._meta(key)),
-                )
+            headers = to_headers(self._meta(key))
+            records.append(
+                Outgoing.of(self._objects.topic, self._objects.partition, key.encode(), change.value, headers)
             )
-        # A commit does not fail when one of its records did, so each write has to be confirmed.
-        delivered = await asyncio.gather(*sent)
-        if any(found.offset < 0 for found in delivered):
-            # Kafka has recognized a repeated send as a duplicate, and does not return the offset of the first one.
-            raise KafkaError("the offset of a record is not known")
-        for write, found in zip(writes, delivered, strict=False):
-            if write.topic is RESOURCES:
-                self._sources.written(found.partition, found.offset)
+        ends: dict[TopicPartition, int] = {}
+        # A commit does not fail when one of its batches did, so each one has to be confirmed.
+        for batch in await send_batches(producer, records):
+            begin = (await batch.delivered).offset
+            if begin < 0:
+                # Kafka has recognized a repeated send as a duplicate, and does not return the offset of the first one.
+                raise KafkaError("the offset of a record is not known")
+            ends[batch.tp] = end = begin + len(batch.records)
+            if batch.tp.topic == self._resources:
+                for offset in range(begin, end):
+                    self._sources.written(batch.tp.partition, offset)
         self._committing = True
         await producer.commit_transaction()
-        ends: dict[TopicPartition, int] = {}
-        for found in delivered:
-            tp = TopicPartition(found.topic, found.partition)
-            ends[tp] = max(ends.get(tp, 0), found.offset + 1)
         return ends
 
     async def _read_back(self, ends: Mapping[TopicPartition, int]) -> None:
@@ -429,15 +425,11 @@ class Term:
         await self._sources.passed(ends)
 
 
-async def send(producer: AIOKafkaProducer, write: Write, settings: Settings, partitions: int) -> Any:
-    """Send a record. Returns a future of its place in Kafka."""
-    return await producer.send(
-        write.topic.name(settings.topic_prefix),
-        key=write.key.encode(),
-        value=write.value,
-        partition=partition_of(write.partition_key, partitions),
-        headers=to_headers(write.meta),
-    )
+def outgoing(write: Write, settings: Settings, partitions: int) -> Outgoing:
+    """Return the record of a write."""
+    topic = write.topic.name(settings.topic_prefix)
+    partition = partition_of(write.partition_key, partitions)
+    return Outgoing.of(topic, partition, write.key.encode(), write.value, to_headers(write.meta))
 
 
 def _refuse(batch: Sequence[_Pending], why: StatusError) -> None:

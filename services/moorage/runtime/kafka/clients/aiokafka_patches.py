@@ -305,7 +305,7 @@ def _add_each_group(send: _Function) -> _Function:
 # Transactions in a row.
 
 
-_SOON, _LATER = 0.001, 0.02  # seconds; the last is aiokafka's own wait
+_LONGEST = 0.02  # seconds; aiokafka's own wait
 
 
 def _retry_soon(handle: _Function) -> _Function:
@@ -313,11 +313,9 @@ def _retry_soon(handle: _Function) -> _Function:
         wait: float | None = handle(self, response)
         sender = self._sender
         if wait is None or sender._txn_manager.txn_partitions:  # noqa: SLF001 - it is not the first partition
-            sender._moorage_wait = _SOON  # noqa: SLF001 - of the next transaction
+            transactions_v2.reset_wait(sender)
             return wait
-        soon = getattr(sender, "_moorage_wait", _SOON)
-        sender._moorage_wait = min(2 * soon, _LATER)  # noqa: SLF001 - in case the broker takes longer
-        return min(wait, soon)
+        return min(wait, transactions_v2.next_wait(sender, _LONGEST))  # longer in case the broker takes longer
 
     return handling
 

@@ -14,7 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import structlog
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -52,6 +52,29 @@ async def write_to_each(producer: AIOKafkaProducer, partitions: Iterable[TopicPa
     sent = [await producer.send(tp.topic, key=_SWEEP_KEY, partition=tp.partition) for tp in partitions]
     for delivered in sent:
         await delivered
+
+
+class SentBatch(NamedTuple):
+    """A batch of records that was sent."""
+
+    tp: TopicPartition
+    records: Sequence[Outgoing]
+    delivered: asyncio.Future[Any]
+    """Aiokafka's metadata, with the offset of the first record; -1 when that is not known."""
+
+
+async def send_batches(producer: AIOKafkaProducer, records: Iterable[Outgoing]) -> list[SentBatch]:
+    """Send the records of a transaction, those of each partition in their order."""
+    by_partition: dict[TopicPartition, list[Outgoing]] = {}
+    for record in records:
+        by_partition.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+    now = int(time.time() * 1000)
+    sent: list[SentBatch] = []
+    for tp, group in by_partition.items():
+        for batch in batches_of(group, now, clients.PRODUCER_BATCH_BYTES):
+            delivered = await producer.send_batch(batch, tp.topic, partition=tp.partition)
+            sent.append(SentBatch(tp, batch.records, delivered))
+    return sent
 
 
 class PartitionProducer:
@@ -110,12 +133,12 @@ class PartitionProducer:
         async with asyncio.timeout(2 * self._settings.transaction_timeout_ms / 1000):
             await producer.begin_transaction()
             self._in_transaction = True
-            sent = await self._send(producer, records)
+            sent = await send_batches(producer, records)
             # A commit does not fail when one of its batches failed, so each batch must be confirmed. The offsets come
             # after them: a broker that verifies both at once refuses one, which is repeated after a pause.
             first: dict[TopicPartition, int] = {}
-            for tp, delivered in sent:
-                first.setdefault(tp, (await delivered).offset)
+            for batch in sent:
+                first.setdefault(batch.tp, (await batch.delivered).offset)
             if strange := {tp: first.get(tp) for tp, offset in expected.items() if first.get(tp) != offset}:
                 raise StartAfresh(f"another producer has written to {_named(strange)}")
             for group, positions in offsets.items():
@@ -149,21 +172,6 @@ class PartitionProducer:
         if self._producer is None:
             raise RuntimeError("the producer was not started")
         return self._producer
-
-    @staticmethod
-    async def _send(
-        producer: AIOKafkaProducer, records: Sequence[Outgoing]
-    ) -> list[tuple[TopicPartition, asyncio.Future[Any]]]:
-        by_partition: dict[tuple[str, int], list[Outgoing]] = {}
-        for record in records:
-            by_partition.setdefault((record.topic, record.partition), []).append(record)
-        now = int(time.time() * 1000)
-        sent: list[tuple[TopicPartition, asyncio.Future[Any]]] = []
-        for (topic, partition), group in by_partition.items():
-            tp = TopicPartition(topic, partition)
-            for batch in batches_of(group, now, clients.PRODUCER_BATCH_BYTES):
-                sent.append((tp, await producer.send_batch(batch, topic, partition=partition)))  # noqa: PERF401 - awaits
-        return sent
 
     async def close(self) -> None:
         """Abort an open transaction, and close the connections. Never raises."""

@@ -121,6 +121,12 @@ def error_of(code: int) -> KafkaError | None:
 # The protocol.
 
 
+def _topics(*fields: tuple[str, Any]) -> Any:
+    """Return the type of what a request or an answer has for each partition, grouped by topic, as in `by_topic`."""
+    partition = (("partition", Int32), *fields, ("tags", TaggedFields))
+    return CompactArray(("topic", _TEXT), ("partitions", CompactArray(*partition)), ("tags", TaggedFields))
+
+
 class ApiVersionResponse_v3(Response):  # type: ignore[misc]  # noqa: N801 - aiokafka's names, and it has no types
     """The requests of a broker, and the features of its cluster."""
 
@@ -177,27 +183,16 @@ class ProduceResponse_v12(Response):  # type: ignore[misc]  # noqa: N801 - as ab
     SCHEMA = Schema(
         (
             "topics",
-            CompactArray(
-                ("topic", _TEXT),
+            _topics(
+                ("error_code", Int16),
+                ("offset", Int64),
+                ("timestamp", Int64),
+                ("log_start_offset", Int64),
                 (
-                    "partitions",
-                    CompactArray(
-                        ("partition", Int32),
-                        ("error_code", Int16),
-                        ("offset", Int64),
-                        ("timestamp", Int64),
-                        ("log_start_offset", Int64),
-                        (
-                            "record_errors",
-                            CompactArray(
-                                ("batch_index", Int32), ("batch_index_error_message", _TEXT), ("tags", TaggedFields)
-                            ),
-                        ),
-                        ("error_message", _TEXT),
-                        ("tags", TaggedFields),
-                    ),
+                    "record_errors",
+                    CompactArray(("batch_index", Int32), ("batch_index_error_message", _TEXT), ("tags", TaggedFields)),
                 ),
-                ("tags", TaggedFields),
+                ("error_message", _TEXT),
             ),
         ),
         ("throttle_time_ms", Int32),
@@ -216,17 +211,7 @@ class ProduceRequest_v12(RequestStruct):  # type: ignore[misc]  # noqa: N801 - a
         ("transactional_id", _TEXT),
         ("required_acks", Int16),
         ("timeout", Int32),
-        (
-            "topics",
-            CompactArray(
-                ("topic", _TEXT),
-                (
-                    "partitions",
-                    CompactArray(("partition", Int32), ("messages", CompactBytes), ("tags", TaggedFields)),
-                ),
-                ("tags", TaggedFields),
-            ),
-        ),
+        ("topics", _topics(("messages", CompactBytes))),
         ("tags", TaggedFields),
     )
 
@@ -238,17 +223,7 @@ class TxnOffsetCommitResponse_v5(Response):  # type: ignore[misc]  # noqa: N801 
     API_VERSION = 5
     SCHEMA = Schema(
         ("throttle_time_ms", Int32),
-        (
-            "errors",
-            CompactArray(
-                ("topic", _TEXT),
-                (
-                    "partitions",
-                    CompactArray(("partition", Int32), ("error_code", Int16), ("tags", TaggedFields)),
-                ),
-                ("tags", TaggedFields),
-            ),
-        ),
+        ("errors", _topics(("error_code", Int16))),
         ("tags", TaggedFields),
     )
 
@@ -268,23 +243,7 @@ class TxnOffsetCommitRequest_v5(RequestStruct):  # type: ignore[misc]  # noqa: N
         ("generation_id", Int32),
         ("member_id", _TEXT),
         ("group_instance_id", _TEXT),
-        (
-            "topics",
-            CompactArray(
-                ("topic", _TEXT),
-                (
-                    "partitions",
-                    CompactArray(
-                        ("partition", Int32),
-                        ("offset", Int64),
-                        ("leader_epoch", Int32),
-                        ("metadata", _TEXT),
-                        ("tags", TaggedFields),
-                    ),
-                ),
-                ("tags", TaggedFields),
-            ),
-        ),
+        ("topics", _topics(("offset", Int64), ("leader_epoch", Int32), ("metadata", _TEXT))),
         ("tags", TaggedFields),
     )
 
@@ -355,6 +314,18 @@ def by_topic(rows: Iterable[tuple[TopicPartition, tuple[Any, ...]]]) -> list[tup
 # Requests and answers.
 
 
+def next_wait(sender: Sender, longest: float) -> float:
+    """Return the seconds until a request is sent again that came too early; each time longer in one transaction."""
+    wait: float = getattr(sender, _WAIT, _SOON)
+    setattr(sender, _WAIT, min(2 * wait, longest))
+    return wait
+
+
+def reset_wait(sender: Sender) -> None:
+    """Let the next transaction begin with the shortest wait."""
+    setattr(sender, _WAIT, _SOON)
+
+
 def is_version_2(manager: TransactionManager) -> bool:
     """Return whether a producer's transactions are of version 2."""
     return getattr(manager, _OWN, False)
@@ -384,16 +355,10 @@ class _Handler:
         """Let a coordinator be looked up again."""
         self._sender._coordinator_dead(coordinator)  # noqa: SLF001 - as aiokafka's handlers do
 
-    def _soon(self) -> float:
-        """Return the seconds until a request is sent again; each time longer in one transaction."""
-        wait: float = getattr(self._sender, _WAIT, _SOON)
-        setattr(self._sender, _WAIT, min(2 * wait, self._default_backoff))
-        return wait
-
     def _wait(self, error: KafkaError, coordinator: CoordinationType) -> float | None:
         """Return the seconds after which the request is sent again; None if it is not, because it was refused."""
         if isinstance(error, ConcurrentTransactions):
-            return self._soon()
+            return next_wait(self._sender, self._default_backoff)
         if isinstance(error, CoordinatorNotAvailableError | NotCoordinatorError | RequestTimedOutError):
             self._forget(coordinator)
             return self._default_backoff
@@ -448,7 +413,7 @@ class ProduceHandler(_Handler, SendProduceReqHandler):  # type: ignore[misc]  # 
                 if error is None or isinstance(error, DuplicateSequenceNumber):
                     batch.done(offset, timestamp, start)
                 elif isinstance(error, ConcurrentTransactions):
-                    self._default_backoff = self._soon()
+                    self._default_backoff = next_wait(self._sender, self._default_backoff)
                     self._to_reenqueue.append(batch)
                 elif self._can_retry(error, batch):
                     log.warning("Batch for %s is sent again: %s", tp, message or error)
@@ -516,7 +481,7 @@ class EndHandler(_Handler, EndTxnHandler):  # type: ignore[misc]  # aiokafka pub
         if error is None:
             begin_epoch(manager, PidAndEpoch(response.producer_id, response.producer_epoch))
             manager.complete_transaction()
-            setattr(self._sender, _WAIT, _SOON)
+            reset_wait(self._sender)
             return None
         if isinstance(error, TransactionAbortableError):
             manager.error_transaction(error)

@@ -480,6 +480,8 @@ class PartitionTask:
                     continue
                 if self._commits.is_quiet or self._keeps:
                     await self._written()
+                    if (kept := self._chain.release()) is not None:
+                        await self._write(kept)
                     await self._write_offsets()
                 await self._feed.note_passed(self._chain.wanted)
                 decision = await self._decide()
