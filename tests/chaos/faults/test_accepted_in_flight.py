@@ -239,5 +239,6 @@ async def test_what_is_accepted_while_a_service_stands_still_saves_a_pod(
             else:
                 pytest.fail("the machine is too slow to accept everything before the deadlines")
             must_stay.update(now.pods)
-            assert must_stay.isdisjoint(left), f"{service} stood still"
-            assert now.node("lost") in left, "nothing saves this pod"
+            # Rounds that were not in time promise nothing about their pods.
+            judged = [pod for pod in left if pod in must_stay or pod.startswith(f"{now.name}-")]
+            assert judged == [now.node("lost"), now.node("end")], f"{service} stood still"
