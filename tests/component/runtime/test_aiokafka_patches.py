@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import aiokafka
 import pytest
-from aiokafka.client import AIOKafkaClient
+from aiokafka.client import AIOKafkaClient, CoordinationType
+from aiokafka.errors import ConcurrentTransactions, CoordinatorLoadInProgressError
+from aiokafka.producer.sender import InitPIDHandler
+from structlog.testing import capture_logs
+from tests.support.virtual_time import virtual_time
 
 import moorage.runtime.kafka.clients as room
-from moorage.runtime.kafka.clients.aiokafka_patches import FITTING, PATCHES, Patch, apply_patches, check_version
+from moorage.runtime.kafka.clients.aiokafka_patches import (
+    FITTING,
+    PATCHES,
+    UNENDED,
+    Patch,
+    apply_patches,
+    check_version,
+)
 from moorage.runtime.process.failures import RuntimeFailure
 
 MODULES = sorted(path.stem for path in Path(str(room.__file__)).parent.glob("*.py") if path.stem != "__init__")
@@ -75,6 +88,36 @@ def test_another_version_of_aiokafka_is_refused(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(aiokafka, "__version__", version)
     with pytest.raises(RuntimeFailure, match=rf"aiokafka: invalid version '{version}': expected {FITTING}"):
         apply_patches()
+
+
+@virtual_time
+async def test_a_transaction_that_its_coordinator_does_not_end_is_logged_now_and_then() -> None:
+    inside = SimpleNamespace(
+        _txn_manager=SimpleNamespace(transactional_id="m.eviction.1"),
+        _coordinators={CoordinationType.TRANSACTION: 2},
+        _retry_backoff=0.1,
+        client=None,
+    )
+    handler = InitPIDHandler(inside)
+    unended = SimpleNamespace(error_code=ConcurrentTransactions.errno)
+    loading = SimpleNamespace(error_code=CoordinatorLoadInProgressError.errno)
+
+    async def answered(answer: SimpleNamespace, seconds: float) -> None:
+        until = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < until:
+            assert handler.handle_response(answer) == 0.1
+            await asyncio.sleep(1.0)
+
+    with capture_logs() as logs:
+        await answered(unended, UNENDED)
+        await answered(loading, 1.0)
+        await answered(unended, UNENDED)
+        assert not logs
+        await answered(unended, 2 * UNENDED)
+    assert [(log["event"], log["transactional_id"], log["broker"], log["seconds"]) for log in logs] == [
+        ("producer.waits_for_coordinator", "m.eviction.1", 2, UNENDED),
+        ("producer.waits_for_coordinator", "m.eviction.1", 2, 2 * UNENDED),
+    ]
 
 
 def test_a_later_correction_of_the_version_is_accepted() -> None:

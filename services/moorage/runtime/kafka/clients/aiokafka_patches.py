@@ -33,6 +33,11 @@ differs from the one before, and has a coordinator for each.
 Transactions in a row: a broker refuses the first partition of a transaction while it still writes the markers of the
 one before, mostly for one or two milliseconds. aiokafka then waits for 20. So the first waits are shorter.
 
+Unended transactions: a producer that starts waits, without limit and without a word, while its coordinator has not
+ended the transaction of the one before. After ten seconds, and each ten more, it is logged which broker that is. A
+coordinator may never end one: if a broker answers its marker with an unknown error, as one with a full disk may, Kafka
+4.3.1 does not send the marker again until another broker, or the same one after a restart, becomes the coordinator.
+
 Fetch sessions, fetch connections, transactions of version 2: the modules `fetch_sessions`, `fetch_connections` and
 `transactions_v2` describe them.
 
@@ -49,13 +54,14 @@ from typing import Any, Final, NamedTuple
 
 import aiokafka
 import aiokafka.client
+import structlog
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.client import AIOKafkaClient, CoordinationType
 from aiokafka.conn import AIOKafkaConnection, CloseReason, OAuthAuthenticator
 from aiokafka.consumer.fetcher import Fetcher, PartitionRecords
-from aiokafka.errors import KafkaConnectionError, KafkaError, SaslAuthenticationFailed
+from aiokafka.errors import ConcurrentTransactions, KafkaConnectionError, KafkaError, SaslAuthenticationFailed
 from aiokafka.producer import sender
-from aiokafka.producer.sender import AddPartitionsToTxnHandler, Sender
+from aiokafka.producer.sender import AddPartitionsToTxnHandler, InitPIDHandler, Sender
 from aiokafka.producer.transaction_manager import TransactionManager
 
 from moorage.runtime.kafka.clients import fetch_connections, transactions_v2
@@ -63,6 +69,8 @@ from moorage.runtime.kafka.clients.passwords import Password
 from moorage.runtime.kafka.clients.refusals import REFUSALS, NotAuthenticatedError, not_allowed, refusal
 from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.wire.codec import LightRecord, light
+
+log = structlog.get_logger(__name__)
 
 _Function = Callable[..., Any]
 
@@ -283,6 +291,12 @@ def _raise_refused_token(step: _Function) -> _Function:
     return stepping
 
 
+def _user(username: str | None, mechanism: str | None) -> str:
+    if username:
+        return f"User:{username}"
+    return "the subject of its token" if mechanism == "OAUTHBEARER" else "this process"
+
+
 # Groups.
 
 
@@ -320,10 +334,33 @@ def _retry_soon(handle: _Function) -> _Function:
     return handling
 
 
-def _user(username: str | None, mechanism: str | None) -> str:
-    if username:
-        return f"User:{username}"
-    return "the subject of its token" if mechanism == "OAUTHBEARER" else "this process"
+# Unended transactions.
+
+
+UNENDED: Final = 10.0
+"""Seconds after which a transaction that its coordinator has not ended is logged, once each."""
+
+
+def _report_unended(handle: _Function) -> _Function:
+    def handling(self: InitPIDHandler, response: Any) -> float | None:
+        wait: float | None = handle(self, response)
+        sender = self._sender
+        if response.error_code != ConcurrentTransactions.errno:
+            sender.__dict__.pop("_moorage_unended", None)
+            return wait
+        now = asyncio.get_running_loop().time()
+        began, reported = sender.__dict__.setdefault("_moorage_unended", (now, now))
+        if now - reported >= UNENDED:
+            sender.__dict__["_moorage_unended"] = (began, now)
+            log.warning(
+                "producer.waits_for_coordinator",
+                transactional_id=sender._txn_manager.transactional_id,  # noqa: SLF001 - aiokafka has no public way
+                broker=sender._coordinators.get(CoordinationType.TRANSACTION),  # noqa: SLF001 - as above
+                seconds=round(now - began),
+            )
+        return wait
+
+    return handling
 
 
 PATCHES: Final = (
@@ -344,6 +381,7 @@ PATCHES: Final = (
     Patch("late passwords", AIOKafkaConnection, "authenticator_scram", _read_password),
     Patch("groups", AIOKafkaProducer, "send_offsets_to_transaction", _add_each_group),
     Patch("transactions in a row", AddPartitionsToTxnHandler, "handle_response", _retry_soon),
+    Patch("unended transactions", InitPIDHandler, "handle_response", _report_unended),
     Patch("transactions of version 2", Sender, "_do_init_pid", transactions_v2.find_version),
     Patch("transactions of version 2", Sender, "_do_txn_commit", transactions_v2.end_sound),
     Patch(
