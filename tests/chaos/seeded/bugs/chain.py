@@ -1,4 +1,4 @@
-"""Bugs of chains: what is handed over in memory, and under which offset."""
+"""Bugs of chains: what is handed over in memory, and under which offset; what waits to be written."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from moorage.runtime.service import Freshness, Needs
 
 _WRITE = PartitionProducer.write
 _PREPARE = PartitionChain.prepare
+_SETTLE = PartitionChain._prepare
 
 
 @bug(
@@ -59,6 +60,15 @@ def _() -> list[Change]:
 
     wanted = property(lambda self: self.sources if self.caught_up else _WANTED(self))
     return [(PartitionChain, "offer", offer), (PartitionChain, "wanted", wanted)]
+
+
+@bug("waited-unwritten", "Records that may wait are never written, but the offsets that they rest on are.", "sources")
+def _() -> list[Change]:
+    def prepare(self: Any, decided: Any) -> Any:
+        waited = {id(share) for share in self._kept}
+        return _SETTLE(self, [share for share in decided if id(share) not in waited])
+
+    return [(PartitionChain, "_prepare", prepare)]
 
 
 _WANTED: Any = PartitionChain.wanted.fget  # type: ignore[attr-defined]  # mypy takes a property for its value
