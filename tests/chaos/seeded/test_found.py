@@ -124,3 +124,30 @@ def test_decisions_that_one_request_leads_to_are_told_apart() -> None:
     assert any(b'"NoReplacement"' in (entry.value or b"") for entry in decided)
     assert len(set(causes)) < len(causes), "no request leads to two decisions, so the test shows nothing"
     assert check(history) == []
+
+
+async def gone_while_its_governor_stood_still(world: World) -> None:
+    """A node goes while the governor stands still for longer than its tombstone is kept; then the others are silent."""
+    people = world.people
+    world.cluster.clean_every(1.5)
+    for name in ("n1", "n2", "n3"):
+        people.node(name, zone="a")
+        people.report("Node", name, status="True")
+    await world.settle()
+    (owner,) = [one for one in world.of("governor") if one.worker is not None and one.worker.tasks]
+    owner.pause(60.0)
+    await asyncio.sleep(1.0)
+    people.delete("Node", "n1")
+    await asyncio.sleep(4.0)
+    for name in ("n2", "n3"):
+        people.report("Node", name, status="Unknown")
+    await asyncio.sleep(60.0)
+    await world.settle()
+
+
+def test_a_standby_does_not_begin_with_a_node_whose_tombstone_is_gone() -> None:
+    settings = {"partitions": 1, "session_timeout_ms": 25_000, "node_eviction_rate": 1000.0}
+    cleaned = {"": {"min.compaction.lag.ms": "3000", "delete.retention.ms": "8000"}}
+    history = World(1, settings=settings, topic_config=cleaned).play(gone_while_its_governor_stood_still)
+    assert not any(b'"granted":true' in (entry.value or b"") for entry in history.entries)
+    assert check(history) == []

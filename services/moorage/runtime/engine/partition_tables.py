@@ -214,6 +214,14 @@ class Standby(Generic[S]):
         """Return whether reading a source that was full may continue."""
         return len(self._held[topic]) <= self._most // 2
 
+    def last_held(self) -> dict[Topic, int]:
+        """Return the offset of the last record that is held back, of each source with any."""
+        return {topic: held[-1].offset for topic, held in self._held.items() if held}
+
+    def holds(self, offsets: Mapping[Topic, int]) -> bool:
+        """Return whether records of some sources are held back up to these offsets."""
+        return any(self._held[topic] and self._held[topic][0].offset <= offset for topic, offset in offsets.items())
+
     def _fold_counted(self) -> None:
         """Fold in the held records that the task has processed."""
         carried = self.tables.carried

@@ -57,6 +57,9 @@ class StandbyTask:
         self._full: set[Topic] = set()
         self._limit = 0
         self._worn = asyncio.Event()
+        self._folded = asyncio.Event()
+        """Set whenever records that were held back may have been folded in."""
+
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -75,6 +78,7 @@ class StandbyTask:
         if standby is None or restorer is None:
             return
         standby.processed({topic: committed[tp] for topic, tp in self.sources.items() if tp in committed})
+        self._folded.set()
         for topic in [topic for topic in self._full if standby.has_room(topic)]:
             self._full.discard(topic)
             restorer.let_go(topic)
@@ -95,9 +99,11 @@ class StandbyTask:
         self._close()
 
     async def read_to_ends(self) -> bool:
-        """Return True when everything that is committed now has been read; False when that is uncertain.
+        """Return True when the tables contain everything that is committed now; False when that is uncertain.
 
-        A standby that has not begun, or is reading everything, will do so.
+        What is held back is not handed over: the new task reads it again, and by then the tombstones in it may be gone.
+        So this waits until the present task has processed it. A standby that has not begun, or is reading everything,
+        will read it.
 
         Raises:
             KafkaError: Kafka does not answer.
@@ -105,9 +111,15 @@ class StandbyTask:
         """
         if self._full:
             return False
-        if self.warm and self._restorer is not None:
-            await self._restorer.catch_up()
-        return True
+        standby, restorer = self._standby, self._restorer
+        if standby is None or restorer is None:
+            return True
+        await restorer.catch_up()
+        held = standby.last_held()
+        while self._standby is standby and standby.holds(held):
+            self._folded.clear()
+            await self._folded.wait()
+        return self._standby is standby
 
     # Reading.
 
@@ -153,6 +165,7 @@ class StandbyTask:
                 self._tables.fold(topic, records)
                 return
             standby.offer(topic, records)
+            self._folded.set()
         except Exception:
             # The reader logs it, and no longer reads this table. Some of the records may be in the state.
             self.warm, self._tables = False, self._empty()
@@ -172,6 +185,7 @@ class StandbyTask:
         self._standby = None
         self._full.clear()
         self._worn.clear()
+        self._folded.set()
         restorer, self._restorer = self._restorer, None
         if restorer is not None:
             restorer.close()
