@@ -338,7 +338,7 @@ def _retry_soon(handle: _Function) -> _Function:
 
 
 UNENDED: Final = 10.0
-"""Seconds after which a transaction that its coordinator has not ended is logged, once each."""
+"""Seconds after which a transaction that its coordinator has not ended is logged, and between two such lines."""
 
 
 def _report_unended(handle: _Function) -> _Function:
