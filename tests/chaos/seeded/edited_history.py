@@ -82,6 +82,7 @@ def put(
     source: str = "moorage/test",
     partition: int = 0,
     acknowledged: bool = False,
+    cause: str = "",
 ) -> History:
     """With one more record: right before another one and at its time, or at the end."""
     time = at if at is not None else (before.committed if before is not None else history.ended)
@@ -94,7 +95,7 @@ def put(
         offset=max(taken, default=-1) + 1,
         key=key,
         value=None if value is None else json.dumps(value).encode(),
-        headers={"ce_source": source, "ce_time": text(time), "ce_id": f"planted-{order}"},
+        headers={"ce_source": source, "ce_time": text(time), "ce_id": f"planted-{order}", "ce_causationid": cause},
         appended=time,
         committed=time,
         order=order,

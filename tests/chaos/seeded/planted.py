@@ -21,6 +21,9 @@ from tests.chaos.seeded.stories import draw, theme_of
 SEEDS = 2000
 """Within which each bug must be found."""
 
+_MISFITS = ("AttributeError", "ImportError", "NameError", "TypeError")
+"""How a bug fails that no longer fits the code that it is planted into. Then it is not the checker that finds it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -43,7 +46,11 @@ def likely(name: str, seeds: Iterable[int] = range(SEEDS)) -> Iterator[int]:
 
 
 def find(name: str, seeds: Iterable[int]) -> Found:
-    """Run seeds, in order, with a bug in the code of this process, until one finds it."""
+    """Run seeds, in order, with a bug in the code of this process, until one finds it.
+
+    Raises:
+        ValueError: The bug no longer fits the code that it is planted into.
+    """
     began, tried = time.process_time(), 0
     with BUGS[name].planted():
         for seed in seeds:
@@ -51,6 +58,9 @@ def find(name: str, seeds: Iterable[int]) -> Found:
             bug = BUGS[name]
             outcome = run(replace(draw(seed), acknowledging=bug.acknowledging, chained=bug.chained))
             if outcome.broken:
+                if any(misfit in outcome.broken[0] for misfit in _MISFITS):
+                    message = f"the planted bug {name} no longer fits the code: {outcome.broken[0]}"
+                    raise ValueError(message)
                 return Found(name, seed, tried, outcome.broken[0], time.process_time() - began)
     return Found(name, None, tried, "", time.process_time() - began)
 

@@ -31,10 +31,12 @@ def declared(history: History, kind: str, name: str, *, uid: str = "u", spec: An
     return put(history, "resources", f"{kind}/{scope}/{name}", {"object": obj, "version": 1}, at=BEGAN + at)
 
 
-def reported(history: History, at: float, observed: float, status: str = "True") -> tuple[History, str]:
-    """A probe reports a node; with the id of its report."""
+def reported(
+    history: History, at: float, observed: float, status: str = "True", *, source: str = "probe"
+) -> tuple[History, str]:
+    """A node is reported, mostly by a probe; with the id of the report."""
     data = {"target": {"kind": "Node", "name": "n"}, "type": "Ready", "status": status, "observedTime": text(observed)}
-    history = put(history, "condition-reports", NODE, data, source="probe", at=BEGAN + at)
+    history = put(history, "condition-reports", NODE, data, source=source, at=BEGAN + at)
     return history, find(history, where("condition-reports"), -1).headers["ce_id"]
 
 
@@ -135,12 +137,18 @@ def test_a_report_that_counted_for_an_earlier_target_is_lost() -> None:
     assert lost in broken(made_again(counts_for="u", reported_at=20.5, before="True", settings=settings))
 
 
-def silenced(spoke_again: float) -> History:
-    """A source of 10 s that is taken for silent at 20 s; it spoke at 9 s, and at some time after that."""
+def silenced(spoke_again: float, *, asked: float | None = None) -> History:
+    """A source of 10 s that is taken for silent at 20 s; it spoke at 9 s, and at some time after that.
+
+    A chain asks itself whether it is silent before it writes at 19.2 s that the timer fired.
+    """
     history = nothing(quiet=False, settings={"node_monitor_grace_period": 10})
     history, first = reported(history, 9.0, BEGAN + 9)
     history = put(history, "conditions", READY, condition(first, BEGAN + 9, 9.1, 1), source=INGEST, at=BEGAN + 9.1)
     again = ""
+    question = ""
+    if asked is not None:
+        history, question = reported(history, asked, BEGAN + 19.1, "Unknown", source=INGEST)
     if spoke_again < 19.2:
         history, again = reported(history, spoke_again, BEGAN + spoke_again)
     fired = {"target": {"kind": "Node", "name": "n"}, "owner": "condition-ingest", "generation": 1, "subject": "probe"}
@@ -150,7 +158,7 @@ def silenced(spoke_again: float) -> History:
     if spoke_again >= 19.2:
         history, again = reported(history, spoke_again, BEGAN + spoke_again)
     unknown = condition("", BEGAN + 9, 20, 2, "Unknown")
-    history = put(history, "conditions", READY, unknown, source=INGEST, at=BEGAN + 20)
+    history = put(history, "conditions", READY, unknown, source=INGEST, at=BEGAN + 20, cause=question)
     heard = condition(again, BEGAN + spoke_again, 20.5, 3)
     return put(history, "conditions", READY, heard, source=INGEST, at=BEGAN + 20.5)
 
@@ -158,6 +166,8 @@ def silenced(spoke_again: float) -> History:
 def test_no_source_is_called_silent_that_spoke_before_its_timer_fired() -> None:
     assert broken(silenced(15)) == {"nobody_is_silenced_who_spoke"}
     assert broken(silenced(19.5)) == set(), "that came later, and need not be known"
+    assert broken(silenced(19.17, asked=19.15)) == set(), "after the question"
+    assert broken(silenced(19.13, asked=19.15)) == {"nobody_is_silenced_who_spoke"}
 
 
 def evicted(*, late: float = 0.0, others: Sequence[float] = (22, 22.5)) -> History:

@@ -24,11 +24,11 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     def fired(self: Any, step: Any, event: Any) -> None:
         watch = step.state.watches.get(event.target.key, {}).get(event.subject)
-        found = None if watch is None else self._hear(step, watch, event.target, event.subject)
+        found = None if watch is None else self._status(step, watch, event.target, event.subject)
         if watch is None or found is None:
             return
-        said, grace = found
-        for name, held in sorted(said.speaking.items()):
+        status, grace = found
+        for name, held in sorted(status.speaking.items()):
             silent = listening.silenced(
                 held, target=event.target, condition=name, grace=grace, since=step.now, now=step.now
             )

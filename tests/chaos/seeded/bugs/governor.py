@@ -14,7 +14,7 @@ from moorage.workers.governor.counters import BudgetCounter, DisruptionCounter, 
 from moorage.workers.governor.in_flight import InFlight
 from moorage.workers.governor.replies import Replies
 from moorage.workers.governor.service import Governor
-from moorage.workers.governor.zones import ZoneBook
+from moorage.workers.governor.zones import ClusterZones
 from moorage_schemas.topics import EVICTION_SLOTS, ZONES
 
 _SET = InFlight._set
@@ -178,10 +178,10 @@ def _() -> list[Change]:
 
 @bug("grants-outlive", "The grants of nodes that are gone stay.", "again", "zones")
 def _() -> list[Change]:
-    decide = ZoneBook.decide
+    decide = ClusterZones.decide
 
     def without(self: Any, now: Any, write: Any, *given: Any) -> None:
         self._deleted.clear()
         decide(self, now, write, *given)
 
-    return [(ZoneBook, "decide", without)]
+    return [(ClusterZones, "decide", without)]

@@ -110,11 +110,13 @@ def nobody_is_silenced_who_spoke(run: Run) -> Iterator[Violation]:
     """A condition becomes Unknown for silence only if nothing was waiting of its source when its timer fired.
 
     Whatever was written before then is taken up first. What came within the grace period (but for the skew) says that
-    the source is not silent.
+    the source is not silent. A chain asks itself to look again in the transaction in which its timer fires, so a report
+    can lie between the two.
     """
     if not run.history.exact:
         return
     spoke = _spoke(run)
+    questions = {seen.id: seen for seen in run.of("condition-reports") if seen.source == _INGEST}
     fired: dict[tuple[str, str], list[Seen]] = defaultdict(list)
     for seen in run.of("timer-fired"):
         if seen.data.get("owner") == "condition-ingest":
@@ -127,7 +129,8 @@ def nobody_is_silenced_who_spoke(run: Run) -> Iterator[Violation]:
         timers = [one for one in fired[target, source] if run.precedes(one, seen)]
         if not grace or not timers:
             continue
-        asked = timers[-1].entry.appended
+        question = questions.get(seen.entry.headers.get("ce_causationid", ""), timers[-1])
+        asked = min(timers[-1].entry.appended, question.entry.appended)
         for one in spoke[target, source]:
             if seen.decided - grace + 2 * run.skew + EPSILON < one.entry.appended < asked:
                 message = f"{one.where} came {seen.decided - one.entry.appended:.3f} s before"
