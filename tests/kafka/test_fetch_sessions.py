@@ -17,7 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from tests.support.brokers import EmbeddedBroker
 from tests.support.waiting import until
 
-from moorage.runtime.kafka.clients.fetch_connections import fetches_of
+from moorage.runtime.kafka.clients.fetch_connections import fetches_of, hurry, rest
 from moorage.runtime.kafka.clients.fetch_sessions import FetchSession, SessionFetchRequest
 
 pytestmark = pytest.mark.kafka
@@ -177,6 +177,26 @@ async def test_a_session_reads_what_a_consumer_without_one_reads(room: Room) -> 
         consumer.seek(tp, 0)
     assert await values(consumer, 2) == [b"first"] * 2
     assert [fetch[2] for fetch in room.of(consumer) if fetch[1] == 0][-1] == 2
+
+
+async def test_partitions_rest_while_others_are_read_until_they_are_wanted_or_their_time_is_over(room: Room) -> None:
+    resting, other = await room.topic(2)
+    producer = await room.producer()
+    consumer = await room.consumer([resting, other])
+    for seconds in (2 * SECONDS, 0.2):
+        await producer.send_and_wait(other.topic, b"first", partition=1)
+        assert await values(consumer, 1) == [b"first"]
+        rest(consumer, [resting], seconds)
+        rest(consumer, [resting, other], 3 * SECONDS)  # a rest is not extended
+        await producer.send_and_wait(resting.topic, b"rests", partition=0)
+        if seconds > SECONDS:
+            await producer.send_and_wait(other.topic, b"second", partition=1)
+            assert await values(consumer, 1) == [b"second"]
+            hurry(consumer, [other])
+            assert await consumer.getmany(timeout_ms=0) == {}, "that one does not rest"
+            hurry(consumer, [resting])
+        assert await values(consumer, 1) == [b"rests"]
+    assert [fetch[1] for fetch in room.of(consumer)].count(0) <= 2, "only a fetch that is cut begins another session"
 
 
 async def test_a_session_that_the_broker_does_not_know_begins_again(room: Room) -> None:

@@ -308,6 +308,9 @@ class Service(ABC, Generic[S]):
     """The topics that it consumes, with committed offsets. Their partitions line up: one task has partition p of all.
     """
 
+    heartbeats: ClassVar[tuple[Topic, ...]] = ()
+    """The sources whose records mostly change nothing. Those that come in quick succession are fetched together."""
+
     source_tables: ClassVar[frozenset[Topic]] = frozenset()
     """The sources whose records are part of the state. On assignment, their records up to the committed offset go to
     `apply`, and those from there to the present end to `catch_up`. All later ones go to `process`. Until that end is

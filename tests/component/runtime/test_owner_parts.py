@@ -27,6 +27,8 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 class Consumer:
     """Notes what it fetches."""
 
+    _fetcher = None  # so that nothing rests
+
     def __init__(self) -> None:
         self.fetches: set[str] = set()
         self.positions: dict[str, int] = {}

@@ -380,19 +380,18 @@ class PartitionChain:
 
     def prepare(self, decision: ChainDecision) -> ChainTransaction | None:
         """Return a decision's transaction, with what has waited for it; None when nothing is to be written yet."""
-        decided = [*self._kept, *decision.shares]
-        if self._can_wait(decided):
-            self._kept = [share for share in decided if share.decision.emits]
+        if self._can_wait(decision.shares):
+            self._kept += [share for share in decision.shares if share.decision.emits]
             return None
-        return self._prepare(decided)
+        return self._prepare([*self._kept, *decision.shares])
 
     def release(self) -> ChainTransaction | None:
         """Return the transaction of what has waited; None for nothing."""
         return self._prepare(self._kept) if self._kept else None
 
     def _can_wait(self, decided: Sequence[ServiceDecision]) -> bool:
-        """Return whether all records can wait, for a decision that comes or until offsets are committed."""
-        count = sum(len(share.decision.emits) for share in decided)
+        """Return whether these and what waits can wait, for a decision that comes or until offsets are committed."""
+        count = sum(len(share.decision.emits) for share in (*self._kept, *decided))
         if not 0 < count < DECISION_EVENTS or any(share.decision.afresh or share.decision.fresh for share in decided):
             return False
         names = self._names
@@ -400,7 +399,7 @@ class PartitionChain:
             return False
         due = [engine.commit_due for engine in self.engines]
         commit = min((one for one in due if one is not None), default=None)
-        is_early = commit is not None and decided[-1].decision.now < commit
+        is_early = commit is not None and (decided or self._kept)[-1].decision.now < commit
         return is_early and not any(engine.is_heavy for engine in self.engines)
 
     def _prepare(self, decided: Sequence[ServiceDecision]) -> ChainTransaction | None:

@@ -126,6 +126,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     name: ClassVar[str] = "condition-ingest"
     summary: ClassVar[str] = "Checks, orders and de-duplicates reports of conditions."
     sources: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS, TIMER_FIRED)
+    heartbeats: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)
     changelogs: ClassVar[tuple[Topic, ...]] = (CONDITIONS, WORKLOAD_CONDITIONS, TIMERS)
     outputs: ClassVar[tuple[Topic, ...]] = (CONDITION_REPORTS,)
     follows: ClassVar[tuple[Topic, ...]] = (RESOURCES, BINDINGS)

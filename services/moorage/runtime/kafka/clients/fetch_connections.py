@@ -8,11 +8,14 @@ meanwhile (resumed, sought, given out, or with this broker as its new leader) wo
 Fetches therefore have connections of their own. A fetch that lacks a partition that has become wanted is cut: the
 consumer no longer waits for its answer, and sends the next one on a second connection. When both wait for answers, the
 older connection is closed.
+
+Partitions can rest for a moment: then fetches ask for the others only, and what comes meanwhile is fetched at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
@@ -30,6 +33,7 @@ _GROUPS: Final = (10, 11)
 
 _OWN: Final = "moorage_fetches"
 _REFRESHED: Final = "moorage_refreshed"
+_RESTING: Final = "moorage_resting"
 _IDLE_SECONDS: Final = 2.0
 """Seconds after which the fetching task checks without an event whether there is something to do."""
 
@@ -126,6 +130,46 @@ def cut_for(fetcher: Fetcher, tps: Iterable[TopicPartition]) -> None:
             fetches.cut()
 
 
+class _Rest:
+    """Partitions that are not fetched until a time of the loop."""
+
+    def __init__(self, tps: Iterable[TopicPartition], until: float) -> None:
+        self.tps = frozenset(tps)
+        self.until = until
+
+
+class _Awake:
+    """An assignment, as the fetching task sees it, without the partitions that rest."""
+
+    def __init__(self, assignment: Any, resting: frozenset[TopicPartition]) -> None:
+        self.tps = assignment.tps - resting
+        self.state_value = assignment.state_value
+
+
+def rest(consumer: AIOKafkaConsumer, tps: Iterable[TopicPartition], seconds: float) -> None:
+    """Fetch nothing of some partitions for a moment, but for what is being fetched. A rest is not extended."""
+    fetcher = consumer._fetcher  # noqa: SLF001 - aiokafka has no public way
+    if fetcher is not None and _rest_of(fetcher) is None:
+        fetcher.__dict__[_RESTING] = _Rest(tps, asyncio.get_running_loop().time() + seconds)
+
+
+def hurry(consumer: AIOKafkaConsumer, tps: Iterable[TopicPartition]) -> None:
+    """Fetch all partitions at once if one of these rests."""
+    fetcher = consumer._fetcher  # noqa: SLF001 - as above
+    resting = None if fetcher is None else _rest_of(fetcher)
+    if resting is not None and not resting.tps.isdisjoint(tps):
+        del fetcher.__dict__[_RESTING]
+        cut_for(fetcher, resting.tps)
+
+
+def _rest_of(fetcher: Fetcher) -> _Rest | None:
+    found: _Rest | None = fetcher.__dict__.get(_RESTING)
+    if found is not None and asyncio.get_running_loop().time() >= found.until:
+        del fetcher.__dict__[_RESTING]
+        return None
+    return found
+
+
 # Replacements of functions of aiokafka.
 
 
@@ -209,7 +253,8 @@ def cut_when_taken(fetch: _Function) -> _Function:
 def rest_longer(choose: _Function) -> _Function:
     """Return a replacement of `Fetcher._get_actions_per_node`, which also returns how long the fetching task rests.
 
-    A partition may have another leader after each refresh of the metadata. A fetch that waits there lacks it.
+    A partition may have another leader after each refresh of the metadata. A fetch that waits there lacks it. While
+    partitions rest, a fetch of the others waits no longer than they do.
     """
 
     def choosing(self: Fetcher, assignment: Any) -> Any:
@@ -218,6 +263,15 @@ def rest_longer(choose: _Function) -> _Function:
         if self.__dict__.get(_REFRESHED) != refreshed:
             self.__dict__[_REFRESHED] = refreshed
             cut_for(self, assignment.tps)
-        return choose(self, assignment)
+        resting = _rest_of(self)
+        if resting is None:
+            return choose(self, assignment)
+        left = resting.until - asyncio.get_running_loop().time()
+        self._fetcher_timeout = left
+        whole, self._fetch_max_wait_ms = self._fetch_max_wait_ms, math.ceil(1000 * left)
+        try:
+            return choose(self, _Awake(assignment, resting.tps - self._records.keys()))
+        finally:
+            self._fetch_max_wait_ms = whole
 
     return choosing

@@ -141,6 +141,9 @@ class PartitionTask:
         self.restores = 0
         """How often it has restored its state."""
 
+        self.is_calm = False
+        """Whether nothing needed to be written at once after the last records."""
+
         self._moves = 0
 
         self._context = context = contexts[0]
@@ -493,7 +496,7 @@ class PartitionTask:
                     self._fresh.release()
                 if decision.afresh:
                     raise StartAfresh(decision.afresh)  # noqa: TRY301 - the handler waits for the write
-                self._after(decision)
+                self._after(decision, is_calm=coming is None)
         except StartAfresh:
             await self._written()  # the transaction being written rests on a valid state
             raise
@@ -546,10 +549,11 @@ class PartitionTask:
                 raise RuntimeError(f"the engine may not make this request while it decides: {request!r}")
         return None
 
-    def _after(self, decision: ChainDecision) -> None:
+    def _after(self, decision: ChainDecision, *, is_calm: bool) -> None:
         """Count the decision, fetch what is wanted now, and schedule the next decision."""
         for share in decision.shares:
             if share.decision.positions:
+                self.is_calm = is_calm
                 self._moves += 1
                 name = self._links[share.place].name
                 metrics.RECORDS.labels(name).inc(share.decision.records)

@@ -10,6 +10,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError
 
 from moorage.runtime.engine.chain import PartitionChain
+from moorage.runtime.kafka.clients import fetch_connections
 from moorage.runtime.kafka.partition.context import WorkerContext
 from moorage_schemas.topics import Topic
 
@@ -82,7 +83,8 @@ class SourceFeed:
 
     @contextlib.contextmanager
     def fetching(self, topics: Iterable[Topic]) -> Iterator[None]:
-        """Fetch some sources even while too many records are waiting. After an error this continues."""
+        """Fetch some sources at once, even while too many records are waiting. After an error this continues."""
+        fetch_connections.hurry(self._consumer, [self.tps[topic] for topic in topics])
         if self.throttled:
             with contextlib.suppress(IllegalStateError):
                 self._consumer.resume(*(self.tps[topic] for topic in topics))

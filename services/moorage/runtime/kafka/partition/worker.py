@@ -22,7 +22,7 @@ from moorage.runtime.chains import CHAINS, chain_of
 from moorage.runtime.engine.journal import Journals
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes, broker_times, session_timeout
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
-from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.clients import clients, fetch_connections
 from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.partition.assignor import StickyAssignor
 from moorage.runtime.kafka.partition.context import WorkerContext
@@ -46,6 +46,8 @@ log = structlog.get_logger(__name__)
 
 _POLL_MS = 1000
 _POLL_RECORDS = 4000
+_REST = 0.04
+"""Seconds for which heartbeats are not fetched."""
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.2, 5.0
 _STOP_TIMEOUT = 10.0  # seconds for a client to leave
 _FRESHEN_SECONDS = 2.0  # the longest that a decision waits for a global view that is as new as its input
@@ -123,6 +125,9 @@ class Worker:
         self._lock = asyncio.Lock()
         self._assigned = False
         self._moves = 0
+        self._heard = 0.0
+        heartbeats = [topic for service in self.services for topic in service.heartbeats]
+        self._heartbeats = clients.topic_names(heartbeats, settings.topic_prefix)
         self._assignor: StickyAssignor | None = None
         self._standbys: tuple[Standbys, ...] = ()
         self._requested_round = -1
@@ -502,12 +507,24 @@ class Worker:
                 task = self.tasks.get(tp.partition)
                 if task is not None:
                     task.offer(topics[tp.topic], records)
+            self._rest(consumer, batches)
             for task in self.tasks.values():
                 task.polled()
             if loop.time() - last_report > 1:
                 last_report = loop.time()
                 self._measure(consumer)
             await asyncio.sleep(0)
+
+    def _rest(self, consumer: AIOKafkaConsumer, batches: Collection[TopicPartition]) -> None:
+        """While heartbeats come in quick succession and change nothing, fetch them only now and then."""
+        topics = self._heartbeats
+        if not any(tp.topic in topics for tp in batches):
+            return
+        before, self._heard = self._heard, asyncio.get_running_loop().time()
+        if self._heard - before < 2 * _REST:
+            calm = [partition for partition, task in self.tasks.items() if task.is_calm]
+            tps = [TopicPartition(topic, partition) for topic in topics for partition in calm]
+            fetch_connections.rest(consumer, tps, _REST)
 
     def _measure(self, consumer: AIOKafkaConsumer) -> None:
         for service in self.services:
