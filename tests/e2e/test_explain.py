@@ -16,7 +16,7 @@ from tests.support.waiting import until
 
 from moorage.cli.api.topics import BEGINNING, TopicReader
 from moorage.cli.local.stack import free_ports
-from moorage_schemas.topics import OBJECTS, TOPICS
+from moorage_schemas.topics import OBJECTS, TOPICS, ZONES
 
 pytestmark = pytest.mark.kafka
 
@@ -102,6 +102,7 @@ async def test_why_a_replica_is_where_it_is(live: Live) -> None:
     await until(moved)
     (second,) = await pod()
     await until_completed(live, first)
+    await until(lambda: counted(live), message="the governor, for which nothing here has waited, counts no node")
     before = await ends(live)
     told = await both(live, "pod", second, "--all")
     (behind,) = [one for one in told["chains"] if one["about"] == "the decision"]
@@ -162,6 +163,11 @@ async def until_completed(live: Live, pod: str) -> None:
         return {one["status"]["state"] for one in items if one["status"]["workload"]["name"] == pod} == {"Completed"}
 
     await until(over, message=f"the eviction of {pod} is not over")
+
+
+async def counted(live: Live) -> bool:
+    """Whether the governor has counted the nodes of a zone."""
+    return any(topic == ZONES.short for topic, _ in await ends(live))
 
 
 async def ends(live: Live) -> dict[tuple[str, int], int]:
