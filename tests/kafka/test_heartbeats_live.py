@@ -45,15 +45,19 @@ _IDS = itertools.count()
 
 
 async def write(settings: Settings, topic: Topic, key: str, event: Model) -> None:
-    meta = Meta(id=f"e{next(_IDS)}", source="probe/test", type=topic.event_type)
     async with AIOKafkaProducer(bootstrap_servers=settings.bootstrap_servers) as producer:
-        await producer.send_and_wait(
-            topic.name(settings.topic_prefix),
-            event.model_dump_json().encode(),
-            key=key.encode(),
-            partition=partition_of(NODE.key, settings.partitions),
-            headers=to_headers(meta),
-        )
+        await send(producer, settings, topic, key, event)
+
+
+async def send(producer: AIOKafkaProducer, settings: Settings, topic: Topic, key: str, event: Model) -> None:
+    meta = Meta(id=f"e{next(_IDS)}", source="probe/test", type=topic.event_type)
+    await producer.send_and_wait(
+        topic.name(settings.topic_prefix),
+        event.model_dump_json().encode(),
+        key=key.encode(),
+        partition=partition_of(NODE.key, settings.partitions),
+        headers=to_headers(meta),
+    )
 
 
 async def prepare(broker: Broker, prefix: str, **options: Any) -> Settings:
@@ -86,13 +90,7 @@ async def heartbeats(settings: Settings, status: Callable[[], ConditionStatus]) 
     async def beat() -> None:
         async with AIOKafkaProducer(bootstrap_servers=settings.bootstrap_servers) as producer:
             while True:
-                await producer.send_and_wait(
-                    CONDITION_REPORTS.name(settings.topic_prefix),
-                    report(status()).model_dump_json().encode(),
-                    key=NODE.key.encode(),
-                    partition=partition_of(NODE.key, settings.partitions),
-                    headers=to_headers(Meta(id=f"e{next(_IDS)}", source="probe", type=CONDITION_REPORTS.event_type)),
-                )
+                await send(producer, settings, CONDITION_REPORTS, NODE.key, report(status()))
 
     task = asyncio.create_task(beat())
     try:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.client import AIOKafkaClient
@@ -130,12 +130,11 @@ def cut_for(fetcher: Fetcher, tps: Iterable[TopicPartition]) -> None:
             fetches.cut()
 
 
-class _Rest:
+class _Rest(NamedTuple):
     """Partitions that are not fetched until a time of the loop."""
 
-    def __init__(self, tps: Iterable[TopicPartition], until: float) -> None:
-        self.tps = frozenset(tps)
-        self.until = until
+    tps: frozenset[TopicPartition]
+    until: float
 
 
 class _Awake:
@@ -150,7 +149,7 @@ def rest(consumer: AIOKafkaConsumer, tps: Iterable[TopicPartition], seconds: flo
     """Fetch nothing of some partitions for a moment, but for what is being fetched. A rest is not extended."""
     fetcher = consumer._fetcher  # noqa: SLF001 - aiokafka has no public way
     if fetcher is not None and _rest_of(fetcher) is None:
-        fetcher.__dict__[_RESTING] = _Rest(tps, asyncio.get_running_loop().time() + seconds)
+        fetcher.__dict__[_RESTING] = _Rest(frozenset(tps), asyncio.get_running_loop().time() + seconds)
 
 
 def hurry(consumer: AIOKafkaConsumer, tps: Iterable[TopicPartition]) -> None:
