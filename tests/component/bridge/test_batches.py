@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import TypeVar
 
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
@@ -41,9 +42,11 @@ class Sender(BatchSender):
             self._now.remove(batch)
 
 
+SenderT = TypeVar("SenderT", bound=BatchSender)
+
+
 @asynccontextmanager
-async def running(pace: float = 0.0) -> AsyncIterator[Sender]:
-    sender = Sender(pace)
+async def running(sender: SenderT) -> AsyncIterator[SenderT]:
     task = asyncio.create_task(sender.run())
     try:
         yield sender
@@ -55,7 +58,7 @@ async def running(pace: float = 0.0) -> AsyncIterator[Sender]:
 
 @virtual_time
 async def test_two_batches_are_on_their_way_and_the_rest_goes_with_the_next_one() -> None:
-    async with running() as sender:
+    async with running(Sender()) as sender:
         sender.open.clear()
         sender.mark("a")
         await until(lambda: sender.begun == 1)
@@ -71,7 +74,7 @@ async def test_two_batches_are_on_their_way_and_the_rest_goes_with_the_next_one(
 
 @virtual_time
 async def test_what_changes_while_it_is_on_its_way_is_sent_again_afterwards() -> None:
-    async with running() as sender:
+    async with running(Sender()) as sender:
         sender.open.clear()
         sender.mark("a")
         await until(lambda: sender.begun == 1)
@@ -85,7 +88,7 @@ async def test_what_changes_while_it_is_on_its_way_is_sent_again_afterwards() ->
 
 @virtual_time
 async def test_what_is_urgent_goes_first() -> None:
-    async with running() as sender:
+    async with running(Sender()) as sender:
         sender.open.clear()
         sender.mark(*(f"k{number}" for number in range(AT_ONCE)))
         await until(lambda: sender.begun == 1)
@@ -98,7 +101,7 @@ async def test_what_is_urgent_goes_first() -> None:
 
 @virtual_time
 async def test_nothing_is_sent_beside_a_large_batch_so_that_objects_arrive_in_order() -> None:
-    async with running() as sender:
+    async with running(Sender()) as sender:
         sender.open.clear()
         sender.mark(*(f"k{number}" for number in range(SMALL + 1)))
         await until(lambda: sender.begun == 1)
@@ -111,7 +114,7 @@ async def test_nothing_is_sent_beside_a_large_batch_so_that_objects_arrive_in_or
 
 @virtual_time
 async def test_what_is_urgent_stays_so_when_it_could_not_be_sent() -> None:
-    async with running() as sender:
+    async with running(Sender()) as sender:
         sender.failures = 1
         sender.mark("a", "!b")
         await until(lambda: bool(sender.batches))
@@ -120,7 +123,7 @@ async def test_what_is_urgent_stays_so_when_it_could_not_be_sent() -> None:
 
 @virtual_time
 async def test_a_batch_has_an_end() -> None:
-    async with running() as sender:
+    async with running(Sender()) as sender:
         keys = [f"k{number}" for number in range(2 * AT_ONCE + 1)]
         sender.mark(*keys)
         await until(lambda: sender.waiting == 0 and len(sender.batches) == 3)
@@ -130,7 +133,7 @@ async def test_a_batch_has_an_end() -> None:
 
 @virtual_time
 async def test_what_could_not_be_sent_stays_first_in_order() -> None:
-    async with running() as sender:
+    async with running(Sender()) as sender:
         sender.failures = 5
         sender.open.clear()
         sender.mark("a", "b")
@@ -145,7 +148,7 @@ async def test_what_could_not_be_sent_stays_first_in_order() -> None:
 
 @virtual_time
 async def test_a_gateway_that_is_away_is_asked_more_and_more_seldom() -> None:
-    async with running() as sender:
+    async with running(Sender()) as sender:
         sender.failures = 1_000_000
         sender.mark("a")
         await asyncio.sleep(600)
@@ -156,7 +159,7 @@ async def test_a_gateway_that_is_away_is_asked_more_and_more_seldom() -> None:
 
 @virtual_time
 async def test_a_key_may_be_marked_for_later() -> None:
-    async with running() as sender:
+    async with running(Sender()) as sender:
         sender.mark_later(["a"], 30)
         await asyncio.sleep(29)
         assert not sender.batches
@@ -165,7 +168,7 @@ async def test_a_key_may_be_marked_for_later() -> None:
 
 @virtual_time
 async def test_what_is_not_urgent_goes_at_once_after_a_pause_and_then_together() -> None:
-    async with running(pace=10) as sender:
+    async with running(Sender(pace=10)) as sender:
         sender.mark("a")
         await until(lambda: sender.batches == [["a"]])
         sender.mark("b")
@@ -177,7 +180,7 @@ async def test_what_is_not_urgent_goes_at_once_after_a_pause_and_then_together()
 
 @virtual_time
 async def test_what_is_urgent_waits_for_no_pause_and_causes_none() -> None:
-    async with running(pace=10) as sender:
+    async with running(Sender(pace=10)) as sender:
         sender.mark("a")
         await until(lambda: sender.batches == [["a"]])
         sender.mark("b", "!c")
@@ -189,7 +192,7 @@ async def test_what_is_urgent_waits_for_no_pause_and_causes_none() -> None:
 
 @virtual_time
 async def test_what_becomes_urgent_is_sent_once() -> None:
-    async with running() as sender:
+    async with running(Sender()) as sender:
         sender.open.clear()
         sender.mark(*(f"k{number}" for number in range(SMALL + 1)))
         await until(lambda: sender.begun == 1)

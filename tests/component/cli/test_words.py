@@ -43,14 +43,13 @@ def test_a_taint_that_stays_is_not_called_untainted(gateway: FakeGateway, run: R
     state = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
     gateway.node("n1", taints=[state, {"key": "a", "effect": "NoSchedule"}])
     path = "/api/v1/nodes/n1"
-    gateway.refuse[f"PATCH {path}"] = httpx.Response(200, json=gateway.objects[path])
-    stays = "Warning: node.kubernetes.io/not-ready:NoExecute was not removed, because the state of node/n1 or a policy "
-    stays += "determines it\n"
+    why = "node.kubernetes.io/not-ready:NoExecute is determined by the state of the Node, and was not removed"
+    told, stays = [("warning", f'299 - "{why}"')], f"Warning: {why}\n"
+    gateway.refuse[f"PATCH {path}"] = httpx.Response(200, json=gateway.objects[path], headers=told)
     for spec in ("node.kubernetes.io/not-ready-", "node.kubernetes.io/not-ready:NoExecute-"):
         assert said(run("taint", "node", "n1", spec)) == (0, "node/n1 unchanged\n", stays)
     without = {**gateway.objects[path], "spec": {"taints": [state]}}
-    gateway.refuse[f"PATCH {path}"] = httpx.Response(200, json=without)
-    assert said(run("taint", "node", "n1", "a-")) == (0, "node/n1 untainted\n", "")
+    gateway.refuse[f"PATCH {path}"] = httpx.Response(200, json=without, headers=told)
     words = ("taint", "node", "n1", "a-", "node.kubernetes.io/not-ready-")
     assert said(run(*words)) == (0, "node/n1 untainted\n", stays)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+import orjson
 import pytest
-from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node_ref, pod, pod_ref
+from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod, pod_ref
 
 from moorage.decide.scheduling.nodes.workloads import template_hash
 from moorage_schemas.condition import ConditionStatus
@@ -276,3 +277,18 @@ async def test_what_moorage_adds_may_be_sent_back_strictly() -> None:
     labels = {"metadata": {"labels": {"a": "b"}}}
     patched = await gateway.call("PATCH", f"{path}?fieldValidation=Strict", labels, headers=headers)
     assert patched.status_code == 200, patched.text
+
+
+async def test_odd_conditions_in_a_written_status_keep_back_no_others() -> None:
+    """As Kubernetes' API server, it validates neither the types nor the statuses of a node's conditions."""
+    gateway = Fixture()
+    await gateway.ok("POST", "/api/v1/nodes", node())
+    odd = [{"type": kind, "status": "True"} for kind in ("Kernel Deadlock", "Custom.io/Thing", "x" * 400)]
+    sent = [*odd, {"type": "Battery", "status": "Low"}, {"type": "Ready", "status": "False", "reason": "R" * 2000}]
+    answer = await gateway.call("PATCH", "/api/v1/nodes/n1/status", {"status": {"conditions": sent}})
+    assert answer.status_code == 200, answer.text
+    warnings = answer.headers.get_list("warning", split_commas=False)
+    told = "its type or status cannot be reported, and it was ignored"
+    assert sum(told in one for one in warnings) or warnings[0].count(told) == 4
+    reports = [orjson.loads(write.value or b"") for write in gateway.log.reported]
+    assert [(one["type"], one["status"], len(one["reason"])) for one in reports] == [("Ready", "False", 1024)]

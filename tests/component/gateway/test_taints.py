@@ -170,3 +170,30 @@ async def test_who_sends_a_built_in_taint_is_told() -> None:
         what = f"spec.taints[{number}]: {READY}:{taint['effect']} is determined by the state of the Node"
         assert f"{what}, and was not applied" in told
     assert "cold" not in told
+
+
+async def test_who_removes_a_built_in_taint_is_told() -> None:
+    gateway = Fixture()
+    uid = (await gateway.ok("POST", NODES, node(taints=[COLD])))["metadata"]["uid"]
+    down = ConditionChanged(
+        target=node_ref("n1"),
+        target_uid=uid,
+        type="Ready",
+        status=ConditionStatus.FALSE,
+        last_transition_time=NOW,
+        last_heartbeat_time=NOW,
+        generation=1,
+    )
+    gateway.log.append(CONDITIONS, condition_key("Node/n1", "Ready"), "Node/n1", down)
+    gateway.tainted("n1", [(READY, "", "NoSchedule"), ("cold", "a", "NoSchedule")], uid=uid, generation=1)
+    told = f"spec.taints: {READY}:NoSchedule is determined by the state of the Node or by a policy, and was not removed"
+    now = await gateway.ok("GET", f"{NODES}/n1")
+    without = {**now, "spec": {"taints": [one for one in now["spec"]["taints"] if one["key"] != READY]}}
+    answers = [
+        await gateway.call("PUT", f"{NODES}/n1", without),
+        await gateway.call("PATCH", f"{NODES}/n1", {"spec": {"taints": None}}),
+        await gateway.call("PATCH", f"{NODES}/n1", {"spec": {"taints": [COLD]}}),
+    ]
+    assert [answer.headers.get("warning") for answer in answers] == [f'299 - "{told}"'] * 3
+    same = await gateway.call("PATCH", f"{NODES}/n1", {"metadata": {"labels": {"a": "b"}}})
+    assert "warning" not in same.headers

@@ -6,15 +6,15 @@ is shown when condition-ingest has accepted it (docs/domain.md, "Written status"
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.kinds.status.records import ObjectId
-from moorage.apiserver.machinery import api_errors
+from moorage.decide.kubernetes.field_errors import quote
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.condition import HEALTHY, ConditionReported
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
@@ -57,8 +57,8 @@ def reports_in(
 ) -> list[ConditionReported]:
     """Return the reports in a status that is written: conditions that differ from those that are shown.
 
-    Raises:
-        StatusError: 422 if a condition is invalid.
+    Kubernetes validates neither the types nor the statuses of conditions. Those that a report cannot have are left out
+    (`odd_conditions`), so that they keep back no others. Texts that are too long are cut.
     """
     before = conditions_of(shown)
     changed = {name: one for name, one in conditions_of(wanted).items() if _differs(one, before.get(name))}
@@ -74,35 +74,48 @@ def reports_in(
             changed[HEALTHY] = changed[_READY]
     else:
         target = TargetRef(kind=TargetKind(object_id.kind), name=object_id.name, cluster=cluster)
-    return list(_reports(object_id, changed, target, workload, source=source, now=now))
+    return list(_reports(changed, target, workload, source=source, now=now))
+
+
+def odd_conditions(kind: ServedKind, wanted: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a warning for each condition in a status that cannot be reported."""
+    if is_reported(kind):
+        for name, one in conditions_of(wanted).items():
+            if _report({"type": name, "status": one.get("status"), "target": _ANY, "observedTime": _ANY_TIME}) is None:
+                why = "its type or status cannot be reported, and it was ignored"
+                yield f"status.conditions: {quote(name)}: {why}"
+
+
+_ANY: Final = TargetRef(kind=TargetKind.NODE, name="any")
+_ANY_TIME: Final = datetime(2000, 1, 1, tzinfo=UTC)
+_LONGEST_REASON, _LONGEST_MESSAGE = 1024, 32768
+
+
+def _report(fields: Mapping[str, Any]) -> ConditionReported | None:
+    try:
+        return ConditionReported.model_validate(fields)
+    except ValidationError:
+        return None
 
 
 def _reports(
-    object_id: ObjectId,
-    changed: Conditions,
-    target: TargetRef,
-    workload: WorkloadRef | None,
-    *,
-    source: str,
-    now: datetime,
+    changed: Conditions, target: TargetRef, workload: WorkloadRef | None, *, source: str, now: datetime
 ) -> Iterable[ConditionReported]:
     for name, one in changed.items():
-        try:
-            yield ConditionReported.model_validate(
-                {
-                    "target": target,
-                    "workload": workload,
-                    "type": name,
-                    "status": one.get("status"),
-                    "reason": one.get("reason") or "",
-                    "message": one.get("message") or "",
-                    "observedTime": now,
-                    "source": source,
-                }
-            )
-        except ValidationError as error:
-            found = api_errors.field_errors(error)
-            raise api_errors.invalid("", object_id.kind, object_id.name, found) from None
+        report = _report(
+            {
+                "target": target,
+                "workload": workload,
+                "type": name,
+                "status": one.get("status"),
+                "reason": (one.get("reason") or "")[:_LONGEST_REASON],
+                "message": (one.get("message") or "")[:_LONGEST_MESSAGE],
+                "observedTime": now,
+                "source": source,
+            }
+        )
+        if report is not None:
+            yield report
 
 
 def _differs(wanted: Mapping[str, Any], shown: Mapping[str, Any] | None) -> bool:

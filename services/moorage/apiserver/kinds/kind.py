@@ -345,6 +345,15 @@ class Kind(Generic[ResourceT]):
         """
         return False
 
+    def withheld(
+        self, before: Mapping[str, Any], wanted: Mapping[str, Any], document: Mapping[str, Any]
+    ) -> Iterable[str]:
+        """Return notes for the writer on parts of an object that a change removes, and that stay.
+
+        `before` is the object as it was shown, `wanted` as the writer wants it, and `document` as it is shown now.
+        """
+        return ()
+
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterable[str]:
         """Return notes for the writer on parts that were not applied, or do not exist.
 

@@ -134,6 +134,17 @@ class Target(Kind[ResourceT]):
         taints: Sequence[Taint] | None = getattr(resource, "spec").taints  # noqa: B009 - all of them have one
         return taints or ()
 
+    @override
+    def withheld(
+        self, before: Mapping[str, Any], wanted: Mapping[str, Any], document: Mapping[str, Any]
+    ) -> Iterator[str]:
+        stays = _identities(document)
+        removed = [one for one in _identities(before) if one in stays and one not in _identities(wanted)]
+        for key, effect in removed:
+            why = f"is determined by the state of the {self.kind} or by a policy"
+            yield f"spec.taints: {key}:{effect} {why}, and was not removed"
+
+    @override
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:
         """Yield the sent taints that were not applied, because they depend on the target's state."""
         from moorage.decide.taints.desired.from_conditions import belongs_to_state
@@ -146,6 +157,12 @@ class Target(Kind[ResourceT]):
             if belongs_to_state(document, key, effect, value) and there.get((key, effect)) != value:
                 why = f"is determined by the state of the {self.kind}"
                 yield f"spec.taints[{number}]: {key}:{effect} {why}, and was not applied"
+
+
+def _identities(document: Mapping[str, Any]) -> dict[tuple[str, str], None]:
+    """Return the key and effect of each taint of a target."""
+    taints = part(document, "spec").get("taints") or ()
+    return {(str(one.get("key") or ""), str(one.get("effect") or "")): None for one in taints}
 
 
 _ROLE: Final = "node-role.kubernetes.io/"

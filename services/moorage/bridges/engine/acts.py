@@ -16,6 +16,7 @@ from moorage.bridges.kube.client import MERGE_PATCH, KubeClient
 
 _log = structlog.get_logger(__name__)
 
+_INFO, _WARNING = 20, 30
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
 _DOUBLINGS: Final = 9  # of the pause, after which it is the longest
 _AT_ONCE: Final = 16
@@ -115,7 +116,7 @@ class ActQueue:
         """Work until cancelled.
 
         Args:
-            work: makes it so for one key. It may raise `ApiError` and `OSError`, and is then called again later.
+            work: makes it so for one key. If it raises an error, it is called again later. Other keys go on.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -129,13 +130,15 @@ class ActQueue:
         try:
             await work(key)
             self._failures.pop(key, None)
-        except (ApiError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - no object of a cluster may stop the acts on others
             failures = self._failures.get(key, 0)
             self._failures[key] = failures + 1
             pause = min(_FIRST_PAUSE * 2.0 ** min(failures, _DOUBLINGS), _LONGEST_PAUSE)
             if isinstance(error, ApiError) and error.retry_after is not None:
                 pause = max(pause, error.retry_after)
-            _log.log(30 if failures > 1 else 20, "bridge.act_failed", queue=self._name, key=key, error=str(error))
+            expected = isinstance(error, (ApiError, OSError))
+            level = _WARNING if failures > 1 or not expected else _INFO
+            _log.log(level, "bridge.act_failed", queue=self._name, key=key, error=str(error), exc_info=not expected)
             self.add_later(key, pause)
         finally:
             self._busy.discard(key)

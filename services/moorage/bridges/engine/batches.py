@@ -12,7 +12,8 @@ from typing import Final
 import structlog
 
 from moorage.bridges.engine.gateway_client import GatewayError
-from moorage.bridges.engine.metrics import WAITING
+from moorage.bridges.engine.metrics import SKIPPED, WAITING
+from moorage.runtime.process.failures import RuntimeFailure
 
 _log = structlog.get_logger(__name__)
 
@@ -22,6 +23,12 @@ AT_ONCE: Final = 500
 
 SMALL: Final = 50
 """The most keys of a batch beside which another one is sent."""
+
+UNFIT_AGAIN: Final = 30.0
+"""Seconds after which what could not be sent is tried again, since what is in its way may have gone."""
+
+_UNFIT: Final = frozenset({400, 413, 422})
+"""The statuses with which the gateway refuses a batch because of its content."""
 
 _BATCHES: Final = 2
 """How many batches are on their way at a time: while the gateway commits one, the next one arrives and waits there."""
@@ -115,7 +122,7 @@ class BatchSender(ABC):
         while True:
             keys = await self._next()
             try:
-                await self._send(keys)
+                await self._send_fit(keys)
                 self._pause = _FIRST_PAUSE
             except GatewayError as error:
                 _log.warning("bridge.not_sent", what=self._name, error=str(error))
@@ -124,6 +131,33 @@ class BatchSender(ABC):
             finally:
                 self._sending.difference_update(keys)
                 self._wake.set()
+
+    async def _send_fit(self, keys: Sequence[str]) -> None:
+        """Send keys. One that cannot be sent, whatever the reason, is skipped: the others do not depend on it.
+
+        Raises:
+            GatewayError: the gateway cannot be reached, or refuses for another reason than what is sent.
+            RuntimeFailure: the process cannot go on.
+        """
+        try:
+            await self._send(keys)
+        except Exception as error:
+            if isinstance(error, RuntimeFailure) or (isinstance(error, GatewayError) and error.status not in _UNFIT):
+                raise
+            if len(keys) > 1:
+                half = len(keys) // 2
+                await self._send_fit(keys[:half])
+                await self._send_fit(keys[half:])
+                return
+            SKIPPED.labels(self._name).inc()
+            _log.warning(
+                "bridge.skipped", what=self._name, key=keys[0], why=str(error), exc_info=not _is_refusal(error)
+            )
+            self._skipped(keys[0], str(error))
+            self.mark_later(keys, UNFIT_AGAIN)
+
+    def _skipped(self, key: str, why: str) -> None:  # noqa: B027 - for those that note it
+        """Note that a key could not be sent."""
 
     async def _next(self) -> list[str]:
         """Wait for keys that can be sent, and take them."""
@@ -173,3 +207,8 @@ class BatchSender(ABC):
     @abstractmethod
     async def _send(self, keys: Sequence[str]) -> None:
         """Send the present state of some keys, as far as it is not what was sent last."""
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Return whether an error is an answer of the gateway, which needs no traceback."""
+    return isinstance(error, GatewayError)

@@ -37,6 +37,7 @@ _log = structlog.get_logger(__name__)
 _CHECK_EVERY: Final = 0.2  # seconds between two questions whether the fleet is known
 PATIENCE: Final = 30.0  # seconds after which unknown objects are logged
 _NAMED: Final = 10  # how many are named then
+_SHOWN_TEXT: Final = 80
 
 
 class FleetGate:
@@ -250,6 +251,8 @@ class BridgeLoop(ABC, Generic[Act, State]):
         self._leases = outlets.leases
         self._objects = outlets.objects
         self._events = outlets.events
+        if outlets.plan.acts:  # otherwise it only reads
+            state.skips.tell(outlets.events.tell)
         self._queues = outlets.queues
         self._works = works
         self._observations = observations
@@ -259,6 +262,7 @@ class BridgeLoop(ABC, Generic[Act, State]):
             gateway=outlets.gateway,
             objects=outlets.objects,
             sent=self._mirrored,
+            refused=self._not_mirrored,
             is_urgent=self._is_urgent,
             pace=plan.pace,
         )
@@ -294,6 +298,8 @@ class BridgeLoop(ABC, Generic[Act, State]):
         self.reports.forget_all()
         self._leases.silence(filter(self._observations.was_silent, self._state.targets))
         self.gate.close()
+        for name in self._state.targets:
+            self._note_odd(name)
         self.compare_everything()
 
     # What changes, in the cluster and in the topics.
@@ -303,7 +309,9 @@ class BridgeLoop(ABC, Generic[Act, State]):
         if self._is_due(key):
             self.mirror.mark(key)
         if kind == self._plan.target:
-            self.target_changed(ResourceKey.parse(key).name)
+            name = ResourceKey.parse(key).name
+            self._note_odd(name)
+            self.target_changed(name)
         elif kind in self._plan.work:
             self.work_changed(key)
 
@@ -391,6 +399,17 @@ class BridgeLoop(ABC, Generic[Act, State]):
             if kind == self._plan.target:
                 self.reports.mark(*self._observations.of_target(name))
 
+    def _not_mirrored(self, key: str, why: str) -> None:
+        """Note that an object cannot be mirrored. Without a reason, it is mirrored after all."""
+        if (found := self._state.object(key)) is not None:
+            message = f"Moorage cannot mirror this object, and decides without it: {why}" if why else ""
+            self._state.skips.note(Regarding.of(found), "mirror", message)
+
+    def _note_odd(self, name: str) -> None:
+        """Note the conditions of a target that cannot be reported."""
+        if (target := self._state.targets.get(name)) is not None:
+            self._state.skips.note(target.about, "condition", _odd(target.odd_conditions))
+
     def _is_placed(self, key: str) -> bool:
         return ResourceKey.parse(key).kind in self._plan.work
 
@@ -424,3 +443,13 @@ class BridgeLoop(ABC, Generic[Act, State]):
             self.reports.forget_ended()
             self._objects.go_by_topics()
             self.compare_everything()
+
+
+def _odd(conditions: Collection[str]) -> str:
+    """Return the message about conditions that cannot be reported. Empty if there are none."""
+    if not conditions:
+        return ""
+    shown = ", ".join(
+        one if len(one) <= _SHOWN_TEXT else f"{one[:_SHOWN_TEXT]}…" for one in sorted(conditions)[:_NAMED]
+    )
+    return f"Moorage does not report these conditions, because of their type or status: {shown}"

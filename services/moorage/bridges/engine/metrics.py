@@ -11,6 +11,7 @@ CONTRADICTED = Counter(
     "moorage_bridge_contradicted_total", "Writes to the real cluster that another controller had undone before", ["act"]
 )
 EVENTS = Counter("moorage_bridge_events_total", "Events about objects of the real cluster", ["outcome"])
+SKIPPED = Counter("moorage_bridge_skipped_total", "Parts of the real cluster that Moorage cannot carry", ["what"])
 LINKED = Gauge(
     "moorage_bridge_linked", "Whether the real cluster is connected: all lists are read, and watches are open"
 )

@@ -9,7 +9,7 @@ import orjson
 import structlog
 from typing_extensions import override
 
-from moorage.bridges.engine.batches import BatchSender
+from moorage.bridges.engine.batches import UNFIT_AGAIN, BatchSender
 from moorage.bridges.engine.gateway_client import GatewayClient
 from moorage.bridges.engine.metrics import MIRRORED
 from moorage.bridges.engine.target_tables import TargetTables, digest_of
@@ -20,7 +20,6 @@ from moorage_schemas.taint import Taint
 _log = structlog.get_logger(__name__)
 
 _REFUSED: Final = "Refused"
-_AGAIN: Final = 30.0  # seconds after which a refused object is sent again, since what is in its way may have gone
 _LARGEST: Final = 4_000_000
 """Bytes of objects in a batch, half of what the gateway takes."""
 
@@ -114,6 +113,7 @@ class MirrorSender(BatchSender):
         cluster: the name of the cluster. Empty for the home fleet.
         objects: the objects, and what is mirrored of them.
         sent: called with the keys of objects that `resources` has now.
+        refused: called with the key of an object that cannot be mirrored, and the reason. Empty once it is mirrored.
         is_urgent: returns whether an object goes before others.
         pace: seconds between two batches of what is not urgent.
     """
@@ -126,6 +126,7 @@ class MirrorSender(BatchSender):
         gateway: GatewayClient,
         objects: MirroredObjects,
         sent: Callable[[Sequence[str]], None],
+        refused: Callable[[str, str], None],
         is_urgent: Callable[[str], bool] = is_target,
         pace: float = 0.0,
     ) -> None:
@@ -135,6 +136,8 @@ class MirrorSender(BatchSender):
         self._gateway = gateway
         self._objects = objects
         self._on_change = sent
+        self._on_refusal = refused
+        self._refused: set[str] = set()
 
     def forget(self) -> None:
         """Forget what was sent, and what is marked. Mark everything anew, in the order in which it is to be sent."""
@@ -151,6 +154,7 @@ class MirrorSender(BatchSender):
         for key in keys:
             known, found = self._objects.known(key), self._objects.present(key)
             if found is None:
+                self._refused.discard(key)
                 if known is not None:
                     kind, namespace, name, _ = ResourceKey.parse(key)
                     deleted.append({"kind": kind, "namespace": namespace, "name": name, "uid": known.uid})
@@ -178,16 +182,26 @@ class MirrorSender(BatchSender):
             outcome = str(result.get("outcome"))
             MIRRORED.labels(outcome).inc()
             if outcome == _REFUSED:
-                _log.warning("bridge.object_refused", key=key, why=result.get("message"))
+                why = str(result.get("message") or "")
+                _log.warning("bridge.object_refused", key=key, why=why)
                 refused.append(key)
+                self._skipped(key, why)
                 continue
+            if key in self._refused:
+                self._refused.discard(key)
+                self._on_refusal(key, "")
             self._objects.note(key, state)
             if state is not None:
                 there.append(key)
         if refused:
-            self.mark_later(refused, _AGAIN)
+            self.mark_later(refused, UNFIT_AGAIN)
         if there:
             self._on_change(there)
+
+    @override
+    def _skipped(self, key: str, why: str) -> None:
+        self._refused.add(key)
+        self._on_refusal(key, why)
 
 
 def _state_of(found: Mapping[str, Any]) -> MirroredState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from typing_extensions import override
 
@@ -17,8 +17,6 @@ from moorage.bridges.engine.target_tables import TargetTables, WorkTables
 from moorage_schemas.condition import HEALTHY
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
-
-_STATUSES: Final = frozenset({"True", "False", "Unknown"})
 
 State = TypeVar("State", bound=SeenState[Any])
 Tables = TypeVar("Tables", bound=TargetTables)
@@ -96,9 +94,7 @@ class TargetObservations(ABC, Generic[State, Tables]):
         if about != self.about or target is None or not self._has(target):
             return None
         found = self._condition(target, kind)
-        if found is None or found.status not in _STATUSES:
-            return None
-        return Report(self._target(name), kind, found.status, found.reason, found.message)
+        return Report.of(self._target(name), kind, *found) if found is not None else None
 
     def is_known(self, key: str, report: Report) -> bool:
         """Return whether the topics contain a report."""
@@ -172,7 +168,7 @@ class WorkObservations(TargetObservations[State, HealthTables]):
         message: str = "",
     ) -> Report:
         """Return a report on work."""
-        return Report(
+        return Report.of(
             self._target(target),
             kind,
             status,

@@ -41,6 +41,23 @@ class Report(NamedTuple):
     workload_uid: str = ""
     binding_generation: int = 0
 
+    @classmethod
+    def of(
+        cls,
+        target: TargetRef,
+        kind: str,
+        status: str,
+        reason: str,
+        message: str,
+        *,
+        workload: WorkloadRef | None = None,
+        workload_uid: str = "",
+        binding_generation: int = 0,
+    ) -> Report:
+        """Return a report as it is sent: a text that is too long is cut, so that the topics have the same."""
+        reason, message = reason[:_LONGEST_TEXT], message[:_LONGEST_TEXT]
+        return cls(target, kind, status, reason, message, workload, workload_uid, binding_generation)
+
 
 class Reports(BatchSender):
     """A sender of the reports that differ from those sent last.
@@ -124,8 +141,8 @@ class Reports(BatchSender):
             target=report.target,
             type=report.type,
             status=report.status,
-            reason=report.reason[:_LONGEST_TEXT],
-            message=report.message[:_LONGEST_TEXT],
+            reason=report.reason,
+            message=report.message,
             observed_time=at,
             workload=report.workload,
             workload_uid=report.workload_uid,

@@ -8,7 +8,9 @@ from typing import Any, Final, Generic, TypeVar
 
 from typing_extensions import override
 
+from moorage.bridges.engine.cluster_events import Regarding
 from moorage.bridges.engine.seen_target import SeenTarget
+from moorage.bridges.engine.skips import Skips
 from moorage.bridges.kube.reflector import Sink
 from moorage_schemas.keys import ResourceKey
 
@@ -48,6 +50,8 @@ class SeenState(ABC, Generic[Target]):
         self._objects: dict[str, JsonObject] = {}
         self.targets: dict[str, Target] = {}
         """By name."""
+
+        self.skips = Skips()
 
         self.renewals: dict[str, str] = {}
         """The time of the last renewal of a target's Lease, by the target's name."""
@@ -89,6 +93,8 @@ class StateSink(Sink):
     def __init__(self, state: SeenState[Any], kind: str) -> None:
         self._state = state
         self._kind = kind
+        self._unread: set[str] = set()
+        """The keys of the objects that could not be read."""
 
     @override
     def replaced(self, objects: Sequence[JsonObject]) -> None:
@@ -97,15 +103,26 @@ class StateSink(Sink):
             if key not in there:
                 self._state.drop(self._kind, key)
         for one in objects:
-            self._state.put(self._kind, one)
+            self.changed(one)
 
     @override
     def changed(self, found: JsonObject) -> None:
-        self._state.put(self._kind, found)
+        """Note an object. One that cannot be read stays as it was read last."""
+        key, problem = self._state.key_of(self._kind, found), ""
+        try:
+            self._state.put(self._kind, found)
+        except Exception as error:  # noqa: BLE001 - what comes from a cluster is data, and no object may stop a bridge
+            problem = f"{type(error).__name__}: {error}"
+        if problem or key in self._unread:
+            (self._unread.add if problem else self._unread.discard)(key)
+            about = Regarding.of({**found, "kind": self._kind})
+            self._state.skips.note(about, "object", f"Moorage cannot read this object: {problem}" if problem else "")
 
     @override
     def deleted(self, found: JsonObject) -> None:
-        self._state.drop(self._kind, self._state.key_of(self._kind, found))
+        key = self._state.key_of(self._kind, found)
+        self._unread.discard(key)
+        self._state.drop(self._kind, key)
 
 
 def is_older(found: JsonObject, known: JsonObject | None) -> bool:

@@ -6,14 +6,19 @@ them are its own. Conditions are a list by type, for which the API server keeps 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import orjson
+from pydantic import TypeAdapter, ValidationError
 
+from moorage.bridges.engine.cluster_events import Regarding
 from moorage.bridges.kube.client import FIELD_MANAGER
 from moorage.decide.taints.desired.from_conditions import belongs_to_state
+from moorage_schemas.condition import ConditionStatus, ConditionType
 
 TAINTS_ANNOTATION: Final = "moorage.io/taints"
 """The taints on a node that a bridge has set: a JSON array of objects with `key` and `effect`."""
@@ -125,10 +130,12 @@ class SeenCondition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SeenTarget:
+class SeenTarget(ABC):
     """A target as it was last seen.
 
     Attributes:
+        conditions: those that can be reported, by type.
+        odd_conditions: the others: `type=status` of those whose type or status a report cannot have.
         taints: all of its taints.
         own_taints: those that a bridge has noted as its own.
         managed_taints: those that it may remove.
@@ -143,8 +150,28 @@ class SeenTarget:
     own_taints: frozenset[Identity]
     managed_taints: frozenset[Identity]
     conditions: Mapping[str, SeenCondition]
+    odd_conditions: frozenset[str]
     leaving: bool
     heartbeat: str
+
+    @property
+    @abstractmethod
+    def about(self) -> Regarding:
+        """Its reference in events."""
+
+
+_STATUSES: Final = frozenset(ConditionStatus)
+_CONDITION_TYPE: Final[TypeAdapter[str]] = TypeAdapter(ConditionType)
+
+
+@lru_cache(maxsize=4096)
+def _is_reportable(kind: str) -> bool:
+    """Return whether a report may have this type. Kubernetes validates neither the type nor the status of any."""
+    try:
+        _CONDITION_TYPE.validate_python(kind)
+    except ValidationError:
+        return False
+    return True
 
 
 def conditions_of(found: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -155,6 +182,14 @@ def conditions_of(found: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 def target_fields(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that all targets have, without a heartbeat."""
     metadata = found["metadata"]
+    conditions: dict[str, SeenCondition] = {}
+    odd: set[str] = set()
+    for one in conditions_of(found):
+        kind, status = str(one.get("type") or ""), str(one.get("status") or ConditionStatus.UNKNOWN)
+        if status in _STATUSES and _is_reportable(kind):
+            conditions[kind] = SeenCondition(status, str(one.get("reason") or ""), str(one.get("message") or ""))
+        else:
+            odd.add(f"{kind}={status}")
     return {
         "name": str(metadata["name"]),
         "uid": str(metadata.get("uid") or ""),
@@ -162,12 +197,8 @@ def target_fields(found: Mapping[str, Any]) -> dict[str, Any]:
         "taints": taints_of(found),
         "own_taints": own_taints(found),
         "managed_taints": managed_taints(found),
-        "conditions": {
-            str(one.get("type")): SeenCondition(
-                str(one.get("status") or "Unknown"), str(one.get("reason") or ""), str(one.get("message") or "")
-            )
-            for one in conditions_of(found)
-        },
+        "conditions": conditions,
+        "odd_conditions": frozenset(odd),
         "leaving": bool(metadata.get("deletionTimestamp")),
         "heartbeat": "",
     }

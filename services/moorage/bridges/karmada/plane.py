@@ -79,8 +79,8 @@ class SeenMember(SeenTarget):
         return cls(**fields, is_pulling=(found.get("spec") or {}).get("syncMode") == _PULL)
 
     @property
+    @override
     def about(self) -> Regarding:
-        """Its reference in events."""
         return Regarding("cluster.karmada.io/v1alpha1", "Cluster", "", self.name, self.uid)
 
     def grace(self, seconds: float) -> float:

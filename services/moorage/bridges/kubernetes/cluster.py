@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from typing_extensions import override
 
+from moorage.bridges.engine.cluster_events import Regarding
 from moorage.bridges.engine.plan import FollowedKind
 from moorage.bridges.engine.seen_state import LEASE, JsonObject, Seen, SeenState
 from moorage.bridges.engine.seen_target import (
@@ -60,6 +61,11 @@ class SeenNode(SeenTarget):
         heartbeat = "" if READY in own else next(beats, "")
         fields = {**target_fields(found), "heartbeat": heartbeat}
         return cls(**fields, state_taints=state_taints(found), own_conditions=own)
+
+    @property
+    @override
+    def about(self) -> Regarding:
+        return Regarding("v1", NODE, "", self.name, self.uid)
 
 
 class ClusterState(SeenState[SeenNode]):

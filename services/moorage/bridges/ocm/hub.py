@@ -90,8 +90,8 @@ class SeenCluster(SeenTarget):
         )
 
     @property
+    @override
     def about(self) -> Regarding:
-        """Its reference in events."""
         return Regarding("cluster.open-cluster-management.io/v1", "ManagedCluster", "", self.name, self.uid)
 
     @property

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moorage.apiserver.admission import field_owners
-from moorage.apiserver.admission.status_reports import conditions_of, is_reported, reports_in
+from moorage.apiserver.admission.status_reports import conditions_of, is_reported, odd_conditions, reports_in
 from moorage.apiserver.http import paths
 from moorage.apiserver.http.backend import Backend
 from moorage.apiserver.http.messages import answers, bodies, decoding
@@ -86,6 +86,8 @@ class Subresources:
             shown = dict(path.kind.converted(shown))
             new = make(shown)
             seen.append((shown, new))
+            if not is_scale:
+                warnings.extend(odd_conditions(path.kind, new))
             if not (is_scale or path.kind.definition.status_declared or is_reported(path.kind)):
                 warnings.append(_DECIDED)
                 return {**new, "status": shown.get("status") or {}}

@@ -151,14 +151,17 @@ class PatchVerb:
         sent = await self._read(request, path, options.field_validation)
         warnings: list[str] = []
         note_warnings(request, warnings)
+        change: list[Document] = []
         who, now = manager(request), self._backend.clock.now()
 
         def patched(shown: Document) -> Document:
             present = dict(path.kind.converted(shown))
             if is_apply:
-                return applied(path, sent, present, Apply(who, now, options.force, warnings))
-            result = bodies.check_identity(sent.made_of(present, warnings), path.kind, path.namespace, path.name)
-            return field_owners.recorded(path.kind, present, result, who, now)
+                result = applied(path, sent, present, Apply(who, now, options.force, warnings))
+            else:
+                result = bodies.check_identity(sent.made_of(present, warnings), path.kind, path.namespace, path.name)
+            change[:] = [present, result]
+            return result if is_apply else field_owners.recorded(path.kind, present, result, who, now)
 
         code, verb = 200, "apply" if is_apply else "patch"
         try:
@@ -170,9 +173,10 @@ class PatchVerb:
                 raise
             new = self._applied_anew(path, sent, Apply(who, now, options.force, warnings))
             shown = await self._backend.writer.create(path.kind, new, caller(request), dry_run=options.dry_run)
+            change.clear()
             code = 201
         content = sent.content if isinstance(sent.content, dict) else {}
-        response = written(self._backend, path.kind, shown, representation, sent=content, code=code)
+        response = written(self._backend, path.kind, shown, representation, sent=content, code=code, change=change)
         warn(response, dict.fromkeys(warnings))
         return response
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -75,9 +75,12 @@ class WriteVerbs:
         note_warnings(request, sent.warnings)
         document = bodies.check_identity(sent.document, path.kind, path.namespace, path.name)
         who, now = manager(request), self._backend.clock.now()
+        change: list[Mapping[str, Any]] = []
 
         def replaced(shown: dict[str, Any]) -> dict[str, Any]:
-            return field_owners.recorded(path.kind, path.kind.converted(shown), document, who, now)
+            before = path.kind.converted(shown)
+            change[:] = [before, document]
+            return field_owners.recorded(path.kind, before, document, who, now)
 
         by, code = caller(request), 200
         if present is None and path.kind.definition.created_by_update:
@@ -92,7 +95,7 @@ class WriteVerbs:
             shown = await self._backend.writer.change(
                 path.kind, path.object_id, replaced, "update", by, dry_run=options.dry_run
             )
-        response = written(self._backend, path.kind, shown, representation, sent=document, code=code)
+        response = written(self._backend, path.kind, shown, representation, sent=document, code=code, change=change)
         warn(response, [*sent.warnings, *owner_warnings(document)])
         return response
 
@@ -114,15 +117,20 @@ def written(
     *,
     sent: Mapping[str, Any],
     code: int = 200,
+    change: Sequence[Mapping[str, Any]] = (),
 ) -> Response:
     """Return the answer of a write: the object, and warnings about what of it has no effect.
 
-    `sent` is the object or the patch that was sent.
+    `sent` is the object or the patch that was sent. `change` has the object as it was shown before and as it is wanted.
+    It is empty for a new object.
     """
     response = answers.answer(code, representation.one(served, shown), representation.media_type)
     kind, document = served.definition, shown.document
     warn(response, warnings(document, kind, backend.switches()))
     warn(response, kind.notes(document, sent, backend.store.tables))
+    if change:
+        before, wanted = change
+        warn(response, kind.withheld(before, wanted, document))
     if origin_of(served.group, served.kind) in {Origin.CUSTOM, Origin.OWN}:
         warn(response, finalizer_warnings(sent))
     return response
