@@ -164,8 +164,35 @@ def resource_key(kind: str, namespace: str, name: str, cluster: str = "") -> str
 
 _TARGET_KINDS = frozenset(kind.value for kind in TargetKind)
 
-OF_MANAGED_CLUSTERS = frozenset({"ManagedClusterAddOn", "Lease"})
+_LEASE = "Lease"
+OF_MANAGED_CLUSTERS = frozenset({"ManagedClusterAddOn", _LEASE})
 """Kinds whose objects belong to a managed cluster: the one with the name of their namespace."""
+
+_LEASE_NAMESPACES = {"kube-node-lease": TargetKind.NODE, "karmada-cluster": TargetKind.CLUSTER}
+"""The namespaces whose Leases belong to nodes and to Karmada clusters: those with the names of the Leases."""
+
+_CLUSTER_LEASE = "managed-cluster-lease"
+"""The Lease of a managed cluster's own agent. Others in its namespace are those of its add-ons."""
+
+
+def _owner_of_lease(key: ResourceKey) -> TargetKey | None:
+    """The target to which a Lease belongs. None if the record is no Lease."""
+    if key.kind != _LEASE:
+        return None
+    if (kind := _LEASE_NAMESPACES.get(key.namespace)) is not None:
+        return TargetKey(kind.value, key.name, key.cluster)
+    return TargetKey(TargetKind.MANAGED_CLUSTER.value, key.namespace, key.cluster)
+
+
+def renewed_target(key: str) -> str | None:
+    """The key of the target whose agent renews a Lease, by the Lease's record key. None for any other record."""
+    if f"{_LEASE}/" not in key:
+        return None  # nearly all records
+    found = ResourceKey.parse(key)
+    owner = _owner_of_lease(found)
+    if owner is None or (owner.kind == TargetKind.MANAGED_CLUSTER and found.name != _CLUSTER_LEASE):
+        return None
+    return str(owner)
 
 
 def resource_partition_key(key: str) -> str:
@@ -173,7 +200,9 @@ def resource_partition_key(key: str) -> str:
 
     For a target, and for objects that belong to a target, it is the target's key. Otherwise it is the record's own key.
     """
-    kind, namespace, name, cluster = ResourceKey.parse(key)
+    found = kind, namespace, name, cluster = ResourceKey.parse(key)
+    if (owner := _owner_of_lease(found)) is not None:
+        return str(owner)
     if kind in OF_MANAGED_CLUSTERS:
         return str(TargetKey(TargetKind.MANAGED_CLUSTER.value, namespace, cluster))
     return str(TargetKey(kind, name, cluster)) if kind in _TARGET_KINDS else key

@@ -16,9 +16,11 @@ from tests.support.tables import table
 from tests.support.worlds.flow import START, Crash, Flow
 from tests.support.worlds.world import World, node
 
+from moorage.decide.conditions.heartbeats import JUDGED
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, taint_manager, timer
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
+from moorage_schemas.refs import TargetKind
 from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TAINTS, TIMER_FIRED, TIMERS
 
 PARTITIONS = 3
@@ -43,6 +45,20 @@ def say(flow: Flow, name: str, source: str = "probe/kubelet", condition: str = "
         source=source,
     )
     flow.produce(CONDITION_REPORTS, event.target.key, event, source=source)
+
+
+def renew(fleet: World, name: str) -> None:
+    """The kubelet of a node renews its Lease. Its clock is wrong."""
+    spec = {"renewTime": (fleet.flow.now - timedelta(days=1)).isoformat()}
+    fleet.declare("Lease", name, spec, namespace="kube-node-lease")
+
+
+def report(fleet: World, name: str, *said: str) -> None:
+    """A source reports a condition and its status; or the kubelet renews the Lease."""
+    if said:
+        say(fleet.flow, name, *said)
+    else:
+        renew(fleet, name)
 
 
 def held(flow: Flow, name: str, condition: str = "Ready") -> ConditionChanged:
@@ -143,6 +159,43 @@ def test_each_source_has_its_own_grace_period_and_its_own_conditions() -> None:
         ("DiskPressure", GRACE),
         ("RaidDegraded", timedelta(minutes=2)),
     }, "and what a person said stays"
+
+
+def test_a_renewed_lease_is_a_heartbeat() -> None:
+    """A kubelet writes its status every five minutes, and node-problem-detector its conditions."""
+    flow = make_flow()
+    fleet = World(flow)
+    fleet.node("n1")
+    flow.run()
+    say(flow, "n1", "kubelet", "Ready")
+    say(flow, "n1", "kubelet", "DiskPressure", "True")
+    say(flow, "n1", "node-problem-detector", "KernelDeadlock", "True")
+    for _ in range(30):
+        renew(fleet, "n1")
+        flow.advance(10)
+    last = flow.now - timedelta(seconds=10)
+    flow.advance_to(last + GRACE - timedelta(microseconds=1))
+    assert {one.status.value for one in flow.table(CONDITIONS).values()} == {"True"}
+    flow.advance(timedelta(microseconds=1))
+    statuses = {key.rpartition("|")[2]: one.status.value for key, one in flow.table(CONDITIONS).items()}
+    assert statuses == {"Ready": "Unknown", "DiskPressure": "Unknown", "KernelDeadlock": "True"}
+
+
+def test_a_lease_that_was_renewed_unread_counts() -> None:
+    """The check for silence reads the Leases to their present end."""
+    flow = make_flow()
+    fleet = World(flow)
+    fleet.node("n1")
+    say(flow, "n1", "kubelet", "Ready")
+    renew(fleet, "n1")
+    flow.run()
+    flow.lagging.add("condition-ingest")
+    flow.advance(30)
+    renew(fleet, "n1")
+    flow.advance(25)
+    assert held(flow, "n1").status is ConditionStatus.TRUE
+    flow.advance(60)
+    assert held(flow, "n1").status is ConditionStatus.UNKNOWN
 
 
 def test_any_report_is_a_heartbeat_but_no_stale_one_and_no_duplicate() -> None:
@@ -481,6 +534,7 @@ def test_a_condition_that_is_taken_over_after_a_restart_leaves_its_former_source
 NAMES = ("n1", "n2")
 TYPES = ("Ready", "DiskPressure", "RaidDegraded")
 PERIODS = {"probe/a": 40, "probe/b": 7, "cli/c": None}
+RULED = {"probe/b"}
 Owned = dict[tuple[str, str], tuple[str, str]]
 
 
@@ -495,7 +549,18 @@ class Model:
     reported: Owned = field(default_factory=dict)
     """The same without silence."""
 
-    def say(self, now: datetime, name: str, source: str, condition: str, status: str) -> None:
+    alive: dict[str, datetime] = field(default_factory=dict)
+    """When the Lease of each node was renewed last."""
+
+    def last(self, name: str, source: str) -> datetime:
+        """The last sign of life. A renewed Lease is one of all sources without a grace period of their own."""
+        heard = self.heard[name, source]
+        return heard if source in RULED else max(heard, self.alive.get(name, heard))
+
+    def say(self, now: datetime, name: str, source: str = "", condition: str = "", status: str = "") -> None:
+        if not source:
+            self.alive[name] = now
+            return
         self.heard[name, source] = now
         self.owned[name, condition] = self.reported[name, condition] = (source, status)
 
@@ -506,9 +571,13 @@ class Model:
             for (name, condition), reported in self.reported.items()
             if found.get((name, condition)) == reported
             and (period := PERIODS[reported[0]]) is not None
-            and (last := self.heard[name, reported[0]]) <= began
-            and now < last + timedelta(seconds=period * 1.5)
+            and (last := self.last(name, reported[0])) <= began
+            and now < max(last + timedelta(seconds=period * 1.5), self._anew(name, reported[0], began, period))
         }
+
+    def _anew(self, name: str, source: str, began: datetime, period: float) -> datetime:
+        """After a restart, nodes with a Lease have a whole grace period, as with Kubernetes' controller."""
+        return began + timedelta(seconds=period) if name in self.alive and source not in RULED else began
 
     def overlook(self, now: datetime, began: datetime, found: Owned) -> None:
         """Before somebody speaks: silence that a late process has not found yet is never found if its source speaks."""
@@ -518,8 +587,8 @@ class Model:
     def settle(self, now: datetime) -> None:
         """A source that is silent now stays silent until it reports."""
         for (name, condition), (source, _) in self.owned.items():
-            period = PERIODS[source]
-            if period is not None and self.heard[name, source] + timedelta(seconds=period) <= now:
+            period = PERIODS[source] if source in RULED or condition in JUDGED[TargetKind.NODE] else None
+            if period is not None and self.last(name, source) + timedelta(seconds=period) <= now:
                 self.owned[name, condition] = (source, "Unknown")
 
 
@@ -542,7 +611,13 @@ def stories(draw: st.DrawFn) -> list[tuple[Any, ...]]:
     # The same report again, which is not always recorded.
     again = st.tuples(report, st.lists(st.sampled_from([0.5, 1.5, 3]), min_size=1, max_size=4)).map(repeated)
     step = st.one_of(
-        report, report, again, wait.map(lambda s: ("wait", s)), st.just(("restart",)), st.just(("reconcile",))
+        report,
+        report,
+        again,
+        wait.map(lambda s: ("wait", s)),
+        st.sampled_from(NAMES).map(lambda name: (name,)),
+        st.just(("restart",)),
+        st.just(("reconcile",)),
     )
     steps = draw(st.lists(step, min_size=1, max_size=25))
     return [one for found in steps for one in (found if isinstance(found, list) else [found])]
@@ -575,13 +650,13 @@ def test_a_condition_is_unknown_exactly_when_its_source_is_silent(
                 began = flow.now
             case ("reconcile",):
                 assert flow.reconcile("condition-ingest") == []
-            case (name, source, condition, status):
+            case (name, *said):
                 flow.advance(0.001)
                 latest = began if crash is None else flow.now
                 model.overlook(flow.now, latest, table_of(flow))
-                say(flow, name, source, condition, status)
+                report(fleet, name, *said)
                 flow.run()
-                model.say(flow.now, name, source, condition, status)
+                model.say(flow.now, name, *said)
         model.settle(flow.now)
         found = table_of(flow)
         latest = began if crash is None else flow.now  # with crashes it may have restarted at any time

@@ -3,7 +3,7 @@
     python -m tests.scenario.replay.golden          makes them anew, after decisions have changed on purpose
 
 Each is a seed of the simulation. They were chosen because most of the bugs in `tests.chaos.seeded.bugs` (79 of 110 when
-they were made; many of the others are not a service's) make one of them come out otherwise.
+they were first made; many of the others are not a service's) make one of them come out otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.chaos.seeded.stories import Play, draw
 from moorage.insight.replay.recording import Recording
 
 FOLDER = Path(__file__).parent / "golden"
-SEEDS = (39, 81, 85, 149, 155, 226, 247, 275, 318, 391)
+SEEDS = (39, 81, 87, 149, 155, 226, 247, 275, 318, 391)
 
 
 def made(seed: int) -> Recording:

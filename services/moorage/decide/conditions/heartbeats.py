@@ -13,6 +13,13 @@ heartbeats unless a rule in `source_grace_periods` applies to them. Neither have
 `bridge/`: a bridge watches the leases of its cluster itself, and reports expired ones. While it is stopped, or its link
 is cut, nothing is decided.
 
+Silence makes Unknown what the controllers of Kubernetes, Karmada and OCM make Unknown, such as `Ready` (`JUDGED`).
+Other conditions keep their last state. A source with a rule of its own in `source_grace_periods` has to repeat
+everything that it reports, so all of its conditions become Unknown.
+
+An agent that renews the Lease of its target is alive, as for those controllers. A renewal counts for all sources
+without a rule of their own.
+
 A managed cluster may declare how often its agent renews its lease. As in OCM, its grace period is then five times that.
 """
 
@@ -32,6 +39,7 @@ from moorage_schemas.condition import ConditionChanged, ConditionReported, Condi
 from moorage_schemas.envelope import event_id
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE
 
 BY_HAND: Final = "cli/"
 """The prefix of sources that report by hand."""
@@ -44,6 +52,15 @@ WITHOUT_HEARTBEATS: Final = (BY_HAND, BY_BRIDGE)
 
 HEARTBEAT_STOPPED: Final = "HeartbeatStopped"
 """The reason of a condition whose source has fallen silent."""
+
+JUDGED: Final[Mapping[TargetKind, frozenset[str]]] = {
+    TargetKind.NODE: frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"}),
+    TargetKind.CLUSTER: frozenset({"Ready"}),
+    TargetKind.MANAGED_CLUSTER: frozenset({MANAGED_CLUSTER_AVAILABLE}),
+}
+"""The types of the conditions that become Unknown when a source without a rule of its own is silent.
+
+See k8s.io/kubernetes/pkg/controller/nodelifecycle, and the cluster controllers of Karmada and OCM."""
 
 LEAST_OFTEN: Final = timedelta(minutes=5)
 """How old the record of a condition may be when its source reports it again. Kubernetes' kubelet also reports a status
@@ -141,14 +158,24 @@ class GracePeriods:
             own: the grace period that the target itself requests (`own_grace`). It replaces that of the target's
                 kind, unless that one is turned off.
         """
-        for rule in self._rules:
-            if rule.fits(kind, source):
-                return rule.grace
+        if (rule := self._rule(kind, source)) is not None:
+            return rule.grace
         if source.startswith(WITHOUT_HEARTBEATS):
             return None
         for one, grace in self._by_kind.items():
             if one is kind:  # this runs for every report, and hashing an enumeration takes longer than this loop
                 return grace if grace is None or own is None else own
+        return None
+
+    def judged(self, kind: TargetKind, source: str) -> frozenset[str] | None:
+        """Return the types of the conditions that become Unknown when a source is silent. None for all of them."""
+        return JUDGED[kind] if self._rule(kind, source) is None else None
+
+    def _rule(self, kind: TargetKind, source: str) -> SourceRule | None:
+        """Return the rule for a source. None if it has none."""
+        for rule in self._rules:
+            if rule.fits(kind, source):
+                return rule
         return None
 
 
@@ -314,7 +341,11 @@ class SourceStatus:
 
 
 def voice(
-    conditions: Mapping[str, KeptCondition], uid: str, source: str, hears_since: datetime | None = None
+    conditions: Mapping[str, KeptCondition],
+    uid: str,
+    source: str,
+    hears_since: datetime | None = None,
+    judged: frozenset[str] | None = None,
 ) -> SourceStatus | None:
     """Return the status of a source about the target with this uid. None if the source has no condition of it.
 
@@ -326,11 +357,16 @@ def voice(
         source: the source.
         hears_since: the time since which this process has read every report itself. An unrecorded report that a former
     process has read is older. None if that time is unknown.
+        judged: the types of the conditions that become Unknown when the source is silent. None for all of them.
     """
     owned = {name: held for name, held in conditions.items() if held.source == source and held.target_uid == uid}
     if not owned:
         return None
-    speaking = {name: held for name, held in owned.items() if held.status is not ConditionStatus.UNKNOWN}
+    speaking = {
+        name: held
+        for name, held in owned.items()
+        if held.status is not ConditionStatus.UNKNOWN and (judged is None or name in judged)
+    }
     # Reports that this process has read are later than all that it has restored.
     heard = [held.accepted_time for held in owned.values() if held.heard]
     if heard:

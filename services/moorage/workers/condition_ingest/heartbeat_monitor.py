@@ -66,6 +66,8 @@ class HeartbeatMonitor:
         grace = self._period(step.state, target, source)
         if grace is None or condition.status is ConditionStatus.UNKNOWN or condition.accepted_time is None:
             return
+        if not self.is_judged(step.state, target, source, condition.type):
+            return
         if watch is None:
             began = (condition.type, condition.generation)
             watch = HeartbeatWatch(timer_id(target, uid, began, source), uid, 0, None)
@@ -77,7 +79,7 @@ class HeartbeatMonitor:
         if watch is None:
             return
         kept = step.state.conditions[target.key]
-        status = voice(kept, lost.target_uid, lost.source, step.state.hears_since)
+        status = _voice(step.state, target, lost.target_uid, lost.source)
         if status is None or not status.speaking:
             step.write(TIMERS, watch.id, target.key, None)
             return
@@ -124,7 +126,11 @@ class HeartbeatMonitor:
         within = _coarseness(grace, source)
         if not within:
             return False
-        if grace is not None and report.status is not ConditionStatus.UNKNOWN:
+        if (
+            grace is not None
+            and report.status is not ConditionStatus.UNKNOWN
+            and self.is_judged(state, report.target, source, report.type)
+        ):
             watch = state.watches.get(target, _NO_WATCHES).get(source)
             if watch is None or watch.deadline is None or watch.target_uid != uid:
                 return False
@@ -213,7 +219,7 @@ class HeartbeatMonitor:
         if grace is None:
             return
         uid = state.targets[target.key]
-        status = voice(state.conditions[target.key], uid, source, state.hears_since)
+        status = _voice(state, target, uid, source)
         if status is None or not status.speaking:
             return
         if watch is None:
@@ -236,7 +242,7 @@ class HeartbeatMonitor:
         """Check a target's sources earlier than planned where the target's new grace period is shorter."""
         for source, watch in sorted(state.watches.get(target.key, {}).items()):
             grace = self._period(state, target, source)
-            status = voice(state.conditions.get(target.key, {}), watch.target_uid, source, state.hears_since)
+            status = _voice(state, target, watch.target_uid, source)
             if grace is None or status is None or watch.deadline is None or watch.deadline <= status.heard + grace:
                 continue
             if watch.target_uid == state.targets.get(target.key):
@@ -264,6 +270,11 @@ class HeartbeatMonitor:
         if state.exact:
             self.hasten(state, target, now, emits)
 
+    def is_judged(self, state: ConditionIngestPartition, target: TargetRef, source: str, condition: str) -> bool:
+        """Return whether a condition becomes Unknown when its source is silent."""
+        judged = state.rules.value.graces.judged(target.kind, source)
+        return judged is None or condition in judged
+
     def _period(
         self, state: ConditionIngestPartition, target: TargetRef, source: str, key: str = ""
     ) -> timedelta | None:
@@ -278,7 +289,7 @@ class HeartbeatMonitor:
         uid = step.state.targets.get(target.key)
         if uid != watch.target_uid:
             return None  # the target was deleted; `wake` cleans up
-        status = voice(step.state.conditions.get(target.key, {}), uid, source, step.state.hears_since)
+        status = _voice(step.state, target, uid, source)
         if status is None or not status.speaking:
             step.write(TIMERS, watch.id, target.key, None)
             return None
@@ -289,6 +300,18 @@ class HeartbeatMonitor:
             _set(step, watch, target, source, None)
             return None
         return status, grace
+
+
+def _voice(state: ConditionIngestPartition, target: TargetRef, uid: str, source: str) -> SourceStatus | None:
+    """Return the status of a source about the target with this uid. None if the source has no condition of it.
+
+    A renewed Lease of the target is a sign of life of its agent.
+    """
+    judged = state.rules.value.graces.judged(target.kind, source)
+    status = voice(state.conditions.get(target.key, {}), uid, source, state.hears_since, judged)
+    if status is not None and judged is not None and (renewed := state.alive.get(target.key)) is not None:
+        status.heard = max(status.heard, renewed)
+    return status
 
 
 def _coarseness(grace: timedelta | None, source: str) -> timedelta:

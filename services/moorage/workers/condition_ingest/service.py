@@ -2,8 +2,8 @@
 
 Consumes:
     `condition-reports`, which any program may write; every record is checked before it counts.
-    Its own `timer-fired`. Follows `resources` for the existing targets, `probe-grants` for the reports that may count,
-    and `bindings` to remove the conditions of workloads that have left.
+    Its own `timer-fired`. Follows `resources` for the existing targets and the Leases that their agents renew,
+    `probe-grants` for the reports that may count, and `bindings` to remove the conditions of workloads that have left.
 Keeps:
     Changelogs: the conditions of each target (`conditions`) and of its workloads (`workload-conditions`), and a timer
     for each source that reports on a target (`timers`). Also the uid of each declared target. Follows `configuration`:
@@ -173,6 +173,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     def process(
         self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False
     ) -> list[Emit]:
+        state.hear(now)
         judged = self._judge_senders(state, batch, now, fresh=fresh)
         emits: list[Emit] = []
         for record, sender in zip(batch, judged, strict=True):
@@ -247,7 +248,8 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         """
         report = record.event
         if not isinstance(report, ConditionReported) or self._monitor.is_own_request(record, report):
-            return False
+            # Before a source counts as silent: the Lease of its target may have been renewed.
+            return isinstance(report, ConditionReported)
         target = report.target.key
         if self._strayed(state, record, target):
             return False
@@ -257,8 +259,11 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         known = conditions.get(report.type)
         if known is None or known.target_uid != uid or known.status is not report.status:
             return True
-        watch = state.watches.get(target, {}).get(source_of(report, record.meta.source))
-        return watch is None or watch.target_uid != uid or watch.deadline is None
+        source = source_of(report, record.meta.source)
+        watch = state.watches.get(target, {}).get(source)
+        return self._monitor.is_judged(state, report.target, source, report.type) and (
+            watch is None or watch.target_uid != uid or watch.deadline is None
+        )
 
     def _strayed(self, state: ConditionIngestPartition, record: Input, target: str) -> bool:
         """Return whether a report was written to a partition other than its target's.
@@ -334,6 +339,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     @override
     def wake(self, state: ConditionIngestPartition, now: datetime) -> list[Emit]:
         emits: list[Emit] = []
+        state.hear(now)
         if state.hears_since is None:
             state.hears_since = now
         if state.view is not None:
@@ -403,7 +409,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
 
     @override
     def next_wake(self, state: ConditionIngestPartition) -> datetime | None:
-        if state.orphans or state.moved or state.refit:
+        if state.orphans or state.moved or state.refit or state.renewed:
             return _AT_ONCE
         waits = (state.unbound.next, state.unreported.next, state.limiter.next)
         return min((due for due in waits if due is not None), default=None)

@@ -31,7 +31,7 @@ from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import BindingKey, ConditionKey, WorkloadConditionKey, condition_key
 from moorage_schemas.probe_grant import ProbeGrantChanged
 from moorage_schemas.refs import TargetRef
-from moorage_schemas.resource import ResourceDeclared, target_of_resource
+from moorage_schemas.resource import ResourceDeclared, renewed_target, target_of_resource
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import BINDINGS, CONDITIONS, PROBE_GRANTS, TIMERS, WORKLOAD_CONDITIONS, Topic
 
@@ -189,6 +189,15 @@ class ConditionIngestPartition:
     graces: dict[str, timedelta] = field(default_factory=dict)
     """The grace periods that targets set themselves, by the target's key."""
 
+    renewals: dict[str, str] = field(default_factory=dict)
+    """The last renewal of each target's Lease, by the clock of its agent. By the target's key."""
+
+    renewed: set[str] = field(default_factory=set)
+    """The keys of targets whose Lease has been renewed since `hear`."""
+
+    alive: dict[str, datetime] = field(default_factory=dict)
+    """When this process noted the last renewal, by its own clock. By the target's key."""
+
     moved: set[str] = field(default_factory=set)
     """The keys of targets whose own grace period has just changed."""
 
@@ -286,6 +295,8 @@ class ConditionIngestPartition:
     def _apply_resource(self, key: str, event: Model | None) -> None:
         target = target_of_resource(key)
         if target is None:
+            if (renewed := renewed_target(key)) is not None:
+                self._apply_lease(renewed, event)
             return
         if isinstance(event, ResourceDeclared):
             self.targets[target.key] = sys.intern(event.uid)
@@ -301,6 +312,23 @@ class ConditionIngestPartition:
             self.moved.add(target.key)
         _keep(self.graces, target.key, grace)
         self.check(target.key)
+
+    def _apply_lease(self, target: str, event: Model | None) -> None:
+        if not isinstance(event, ResourceDeclared):
+            for table in (self.renewals, self.alive):
+                table.pop(target, None)
+            self.renewed.discard(target)
+            return
+        renewal = str(part(event.object, "spec").get("renewTime") or "")
+        if renewal != self.renewals.get(target, ""):
+            self.renewals[target] = renewal
+            self.renewed.add(target)
+
+    def hear(self, now: datetime) -> None:
+        """Note that the agents whose Leases were renewed are alive. Their own clocks do not matter."""
+        if self.renewed:
+            self.alive.update(dict.fromkeys(self.renewed, now))
+            self.renewed.clear()
 
     def apply_binding(self, key: BindingKey, *, bound: bool) -> None:
         """Fold in a binding, or its end."""

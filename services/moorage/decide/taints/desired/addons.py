@@ -23,7 +23,7 @@ from moorage.decide.taints.desired.managed_taints import AVAILABLE as CLUSTER_AV
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.refs import TargetKind
-from moorage_schemas.resource import OF_MANAGED_CLUSTERS, ResourceDeclared
+from moorage_schemas.resource import OF_MANAGED_CLUSTERS, ResourceDeclared, resource_partition_key
 from moorage_schemas.times import parse_time
 
 RENEWALS: Final = 5
@@ -261,4 +261,5 @@ def of_managed_cluster(key: str) -> tuple[str, str, str] | None:
     kind, namespace, name, _ = ResourceKey.parse(key)
     if kind not in OF_MANAGED_CLUSTERS:
         return None
-    return f"{TargetKind.MANAGED_CLUSTER.value}/{namespace}", kind, name
+    target = f"{TargetKind.MANAGED_CLUSTER.value}/{namespace}"
+    return (target, kind, name) if resource_partition_key(key) == target else None
