@@ -35,6 +35,7 @@ class Deviation(Enum):
     EVERY_NODE_COUNTS_IN_ITS_ZONE = "every-node-counts-in-its-zone"
     ZONE_RATE_FOLLOWS_SIZE = "zone-rate-follows-size"
     BUDGETS_HOLD_TAINT_EVICTIONS = "budgets-hold-taint-evictions"
+    UNREPORTED_PODS_COUNT = "unreported-pods-count"
     NOTHING_LEAVES_WITHOUT_REPLACEMENT = "nothing-leaves-without-replacement"
     TASK_ENDS_WITH_THE_DECISION = "task-ends-with-the-decision"
     HEARTBEATS_BY_SOURCE = "heartbeats-by-source"

@@ -9,14 +9,16 @@ import orjson
 import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod, pod_ref
 
+from moorage.apiserver.kinds.status.disruption import allowed_now
+from moorage.decide.disruption.budgets import disruption_of
 from moorage.decide.scheduling.nodes.workloads import template_hash
-from moorage_schemas.condition import ConditionStatus
+from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided
-from moorage_schemas.keys import binding_key, eviction_key
+from moorage_schemas.keys import binding_key, condition_key, eviction_key
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import BINDINGS, EVICTIONS, PLACEMENTS
+from moorage_schemas.topics import BINDINGS, CONDITIONS, EVICTIONS, PLACEMENTS
 
 PODS = "/api/v1/namespaces/default/pods"
 APPS = "/apis/apps/v1/namespaces/default"
@@ -292,3 +294,80 @@ async def test_odd_conditions_in_a_written_status_keep_back_no_others() -> None:
     assert sum(told in one for one in warnings) or warnings[0].count(told) == 4
     reports = [orjson.loads(write.value or b"") for write in gateway.log.reported]
     assert [(one["type"], one["status"], len(one["reason"])) for one in reports] == [("Ready", "False", 1024)]
+
+
+def node_reports(gateway: Fixture, status: str, *, uid: str, generation: int, at: datetime = NOW) -> None:
+    """Write the condition Ready of the node n1."""
+    event = ConditionChanged(
+        target=N1,
+        target_uid=uid,
+        type="Ready",
+        status=ConditionStatus(status),
+        last_transition_time=at,
+        last_heartbeat_time=at,
+        generation=generation,
+    )
+    gateway.log.append(CONDITIONS, condition_key(N1.key, "Ready"), N1.key, event)
+
+
+@pytest.mark.parametrize("status", ["Unknown", "False"])
+async def test_no_pod_is_ready_on_a_node_that_is_not(status: str) -> None:
+    gateway = Fixture()
+    uid = (await gateway.ok("POST", "/api/v1/nodes", node()))["metadata"]["uid"]
+    pod_uid = (await gateway.ok("POST", PODS, pod()))["metadata"]["uid"]
+    place(gateway, P1, pod_uid)
+    gateway.bound(P1, N1)
+    gateway.reported(P1, N1, ConditionStatus.TRUE, at=later(1))
+
+    async def seen() -> tuple[str, str, bool]:
+        phase, conditions = await shown(gateway)
+        containers = (await gateway.ok("GET", f"{PODS}/p1"))["status"]["containerStatuses"]
+        return phase, conditions["Ready"], containers[0]["ready"]
+
+    assert await seen() == ("Running", "True", True)
+    version = (await gateway.ok("GET", f"{PODS}/p1"))["metadata"]["resourceVersion"]
+    node_reports(gateway, status, uid=uid, generation=1, at=later(2))
+    assert await seen() == ("Running", "False", False)
+    found = await gateway.ok("GET", f"{PODS}/p1")
+    assert found["metadata"]["resourceVersion"] != version, "watches see it"
+    ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
+    assert (ready["reason"], ready["message"]) == ("NodeNotReady", "Node is not ready")
+    node_reports(gateway, "True", uid=uid, generation=2, at=later(3))
+    assert await seen() == ("Running", "True", True)
+    node_reports(gateway, status, uid="another", generation=3, at=later(4))
+    assert await seen() == ("Running", "True", True), "of an earlier node of this name"
+
+
+async def test_a_controller_counts_no_ready_pods_on_a_node_that_is_not() -> None:
+    gateway = Fixture()
+    uid = (await gateway.ok("POST", "/api/v1/nodes", node()))["metadata"]["uid"]
+    made = await gateway.ok("POST", f"{APPS}/deployments", deployment())
+    owner = WorkloadRef(kind="Deployment", namespace="default", name=made["metadata"]["name"])
+    replica = pod_ref("web-1")
+    event = WorkloadPlaced(
+        workload=replica,
+        uid="u",
+        owner=owner,
+        owner_uid=made["metadata"]["uid"],
+        generation=1,
+        state=PlacementState.PLACED,
+        target=N1,
+        template_hash=TEMPLATE,
+        decided_time=NOW,
+    )
+    gateway.log.append(PLACEMENTS, replica.key, owner.key, event)
+    gateway.bound(replica, N1, owner=owner, labels={"app": "web"})
+    budget = {"metadata": {"name": "b"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    guard = disruption_of(await gateway.ok("POST", budgets, budget))
+    gateway.reported(replica, N1, ConditionStatus.TRUE, at=later(1))
+
+    async def ready() -> tuple[int, int]:
+        found = await gateway.ok("GET", f"{APPS}/deployments/{owner.name}")
+        return int(found["status"].get("readyReplicas") or 0), allowed_now(guard, gateway.store.tables).healthy
+
+    assert await ready() == (1, 1)
+    node_reports(gateway, "Unknown", uid=uid, generation=1, at=later(2))
+    assert await ready() == (0, 0)
+    node_reports(gateway, "True", uid=uid, generation=2, at=later(3))
+    assert await ready() == (1, 1)

@@ -94,6 +94,26 @@ def web_on(*nodes: str, spare: tuple[str, ...] = (), seed: int | None = None, **
     return world
 
 
+def test_a_pod_on_a_lost_node_is_not_healthy() -> None:
+    """Kubernetes sets the pods of such a node to not ready. The last living pod stays."""
+    world = web_on("n1", "n2")
+    world.pdb(minAvailable=1)
+    world.report("n1", status="Unknown")
+    world.flow.advance(5)
+    assert world.flow.table(BUDGETS)[PDB].healthy == 1
+    world.taint("n2", "bad")
+    world.flow.advance(5)
+    assert world.requested() == []
+    (held,) = [event for event in world.flow.table(EVICTIONS).values() if event.held_by]
+    assert held.held_by == (PDB,)
+    world.flow.crash_process("governor")
+    world.flow.advance(5)
+    assert world.requested() == [], "after a restart, too"
+    world.report("n1", status="True")
+    world.flow.advance(5)
+    assert len(world.requested()) == 1
+
+
 def test_two_of_three_stay_while_two_nodes_are_tainted_at_once() -> None:
     world = web_on("n1", "n2", "n3", spare=("s1", "s2"))
     world.pdb(minAvailable=2)

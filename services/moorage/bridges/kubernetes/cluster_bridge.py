@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from typing_extensions import override
 
+from moorage.bridges.engine.cluster_events import Regarding
 from moorage.bridges.engine.fleet_names import lease_of, source_of
 from moorage.bridges.engine.leaving import Bridged, remove_taints
 from moorage.bridges.engine.loop import PATIENCE, BridgeLoop, BridgeOutlets
@@ -211,11 +212,25 @@ class ClusterLoop(BridgeLoop[BridgeAct, ClusterState]):
         plan, leases = outlets.plan, outlets.leases
         observations = Observations(plan.source, state, tables, leases, outlets.objects.has, cluster=plan.cluster)
         nodes = NodeActs(outlets.client, tables, plan.source, state.targets.get, leases.is_silent)
-        tell = outlets.events.tell
-        self._pods = PodActs(outlets.client, tables, state.pods.get, tell=tell, failed=self._not_evicted, mode=mode)
+        self._pods = PodActs(
+            outlets.client,
+            tables,
+            state.pods.get,
+            tell=outlets.events.tell,
+            failed=self._not_evicted,
+            node_uid=self._node_uid,
+            mode=mode,
+            contention=outlets.contention(BridgeAct.CONDITIONS, "condition Ready", self._pod),
+        )
+        self._lost: set[str] = set()
+        """The nodes that were not ready when their pods were last checked."""
+
+        async def condition(key: str) -> None:
+            await (self._pods.follow_node if is_pod_key(key) else nodes.condition)(key)
+
         works = {
             BridgeAct.TAINTS: nodes.taint,
-            BridgeAct.CONDITIONS: nodes.condition,
+            BridgeAct.CONDITIONS: condition,
             BridgeAct.EVICTIONS: self._pods.evict,
             BridgeAct.PLACEMENT: self._pods.bind,
         }
@@ -227,6 +242,31 @@ class ClusterLoop(BridgeLoop[BridgeAct, ClusterState]):
         if self._pods.has_to_leave(key) is not None:
             self._act(key, BridgeAct.EVICTIONS)
         self._act(key, BridgeAct.PLACEMENT)
+        pod = self._state.pods.get(key)
+        if pod is not None and pod.ready and self._pods.is_lost(pod.node):
+            self._act(key, BridgeAct.CONDITIONS)
+
+    @override
+    def touched(self, kind: str, key: str) -> None:
+        super().touched(kind, key)
+        if kind != NODE or (is_lost := self._pods.is_lost(key)) == (key in self._lost):
+            return
+        if not is_lost:
+            self._lost.discard(key)
+            return
+        self._lost.add(key)
+        for pod_key, pod in self._state.pods.items():
+            if pod.node == key and pod.ready:
+                self._act(pod_key, BridgeAct.CONDITIONS)
+
+    def _node_uid(self, name: str) -> str:
+        node = self._state.targets.get(name)
+        return node.uid if node is not None else ""
+
+    def _pod(self, key: str) -> Regarding | None:
+        """Return the name of a pod in events. None if it does not exist."""
+        pod = self._state.pods.get(key)
+        return Regarding("v1", POD, pod.namespace, pod.name, pod.uid) if pod is not None else None
 
     @override
     def _work(self) -> Collection[str]:
@@ -270,6 +310,11 @@ class ClusterLoop(BridgeLoop[BridgeAct, ClusterState]):
         elif failures.pop(key, None) is None:
             return
         self.reports.mark(*self._observations.of_work(key))
+
+
+def is_pod_key(key: str) -> bool:
+    """Return whether a key is that of a pod. Nodes have their names."""
+    return "/" in key
 
 
 def bridged_cluster(link: Link, cluster: str = "") -> Bridged:

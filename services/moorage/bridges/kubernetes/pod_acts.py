@@ -1,4 +1,4 @@
-"""Writes to the pods of a cluster: evictions, bindings, and why a pod waits."""
+"""Writes to the pods of a cluster: evictions, bindings, why a pod waits, and that it is not ready on a lost node."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import Final
 
 import structlog
 
-from moorage.bridges.engine.acts import LOST, send, stored_time
+from moorage.bridges.engine.acts import LOST, Contention, send, stored_time
 from moorage.bridges.engine.cluster_events import NORMAL, WARNING, Regarding, event
 from moorage.bridges.engine.metrics import ACTS
 from moorage.bridges.kube.api_error import ApiError
 from moorage.bridges.kube.client import JSON, STRATEGIC_MERGE_PATCH, JsonObject, KubeClient
 from moorage.bridges.kubernetes.cluster_tables import DecidedTables, RequestedEviction
 from moorage.bridges.kubernetes.reduced import SCHEDULER, SeenPod
+from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.placement import PlacementState
 
 _log = structlog.get_logger(__name__)
 
 _UNSCHEDULABLE: Final = "Unschedulable"
+_READY: Final = "Ready"
 
 
 class EvictionMode(StrEnum):
@@ -42,6 +44,7 @@ class PodActs:
         pod: returns a pod as it was last seen, by its key. None if it does not exist.
         failed: called with the key and the uid of a pod that could not be evicted, and why. The text is empty when that
             has ended.
+        node_uid: returns the uid of a node, by its name. Empty if it does not exist.
         mode: how pods are removed.
     """
 
@@ -51,7 +54,9 @@ class PodActs:
     _: KW_ONLY
     tell: Callable[[JsonObject], None]
     failed: Callable[[str, str, str], None]
+    node_uid: Callable[[str], str]
     mode: EvictionMode
+    contention: Contention
     _removed: dict[str, str] = field(default_factory=dict, init=False)
     """The uids of the pods that were removed, by key, until they are seen to go."""
 
@@ -125,6 +130,36 @@ class PodActs:
             return
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {binding.target}"
         self.tell(_event(pod, NORMAL, "Scheduled", text))
+
+    def is_lost(self, node: str) -> bool:
+        """Return whether a node is not ready, by the topics. One of which they contain nothing is not lost."""
+        uid = self.node_uid(node)
+        found = self.tables.condition_of(node, uid, _READY) if uid else None
+        return found is not None and found.status is not ConditionStatus.TRUE
+
+    async def follow_node(self, key: str) -> None:
+        """Set a pod to not ready if its node is, as the node lifecycle controller does. Its kubelet sets it to ready.
+
+        Raises:
+            ApiError: the cluster refuses.
+            OSError: it cannot be reached.
+        """
+        pod = self.pod(key)
+        if pod is None:
+            self.contention.gone(key)
+            return
+        if not pod.ready or not self.is_lost(pod.node) or self.contention.holds(key, pod.uid):
+            return
+        try:
+            await self._patch_condition(_path(pod), pod, {"type": _READY, "status": "False"})
+        except ApiError as error:
+            ACTS.labels("unready", "conflict" if error.status in LOST else "failed").inc()
+            if error.status in LOST:
+                return
+            raise
+        ACTS.labels("unready", "done").inc()
+        self.contention.written(key, pod.uid)
+        self.tell(_event(pod, WARNING, "NodeNotReady", "Node is not ready"))
 
     async def _say_why_it_waits(self, key: str, pod: SeenPod) -> None:
         decision = self.tables.placed.get(key)

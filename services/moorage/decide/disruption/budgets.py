@@ -333,8 +333,11 @@ def _share(amount: Amount | None, field: str) -> BudgetShare | None:
     return None if amount is None else BudgetShare.of(amount, field)
 
 
-def is_healthy(status: ConditionStatus | None, *, mirrored: bool) -> bool:
+def is_healthy(status: ConditionStatus | None, *, mirrored: bool, node_ready: bool = True) -> bool:
     """Return whether a bound pod counts as healthy.
+
+    None does on a node that is not ready. Source: `MarkPodsNotReady` in
+    k8s.io/kubernetes/pkg/controller/nodelifecycle, which sets such pods to not ready.
 
     A pod that is declared here does unless it was reported otherwise, since not every deployer reports. A mirrored one
     does only if it was reported so, because Kubernetes counts pods that are ready, and its bridge reports each that is.
@@ -342,5 +345,8 @@ def is_healthy(status: ConditionStatus | None, *, mirrored: bool) -> bool:
     Args:
         status: the last status reported since it was bound; of a mirrored one, by its bridge. None for nothing.
         mirrored: whether it is mirrored from a real cluster.
+        node_ready: whether its node is ready, as far as anything is known of it.
     """
+    if not node_ready:
+        return False
     return status is ConditionStatus.TRUE if mirrored else status is not ConditionStatus.FALSE

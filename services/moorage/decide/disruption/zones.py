@@ -186,6 +186,10 @@ class ZoneTable:
         """Return the record of a node. None if there is no such node."""
         return self._members.get(target)
 
+    def not_ready(self) -> list[str]:
+        """Return the nodes that are not ready."""
+        return [target for target, member in self._members.items() if not member.ready]
+
     def set_member(self, target: str, member: ZoneMembered | None) -> None:
         """Apply the record of a node. None removes the node. A record that is not newer is ignored."""
         known = self._members.get(target)

@@ -234,14 +234,16 @@ class Counters:
         return counter
 
     def use_unread(self, lagging: Mapping[str, str], view: GovernorView) -> None:
-        """Note the bindings about which services have unprocessed reports; `EVERYTHING` stands for all."""
+        """Note the bindings and nodes about which services have unprocessed records; `EVERYTHING` stands for all."""
         guards, unread = view.guards, dict[str, str]()
-        for binding, service in lagging.items():
-            if binding == EVERYTHING:
+        for key, service in lagging.items():
+            if key == EVERYTHING:
                 unread.update(dict.fromkeys(guards.disruptions, service))
-            elif (bound := view.bound(binding)) is not None:
-                workload = BindingKey.parse(binding).workload
-                unread.update((guard.key, service) for guard in guards.disruptions_of(workload, bound.labels))
+                continue
+            for binding in (key, *view.pods_on(key)):
+                if (bound := view.bound(binding)) is not None:
+                    workload = BindingKey.parse(binding).workload
+                    unread.update((guard.key, service) for guard in guards.disruptions_of(workload, bound.labels))
         read = self.unread.keys() - unread.keys()
         self.unread.clear()
         self.unread.update(unread)

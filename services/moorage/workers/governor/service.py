@@ -12,7 +12,8 @@ Emits:
     `zones`, `eviction-slots`, `budgets`; and the answers: `zone-grants` for nodes that wait for the taint that evicts,
     `eviction-answers` for evictions.
 
-A disruption budget grants nothing while condition-ingest has unprocessed reports about the health of its pods.
+A disruption budget counts a pod as unhealthy while its node is not ready. It grants nothing while condition-ingest or
+the taint-manager have unprocessed records about the health of its pods, or about whether their nodes are ready.
 
 Everything that it reads and keeps is in the one partition of the key `fleet`, because its decisions rest on all zones
 and evictions of the fleet. The tasks of other partitions are idle. Each answer is written in one transaction with the
@@ -28,7 +29,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from moorage.decide.conditions.reports import reported_binding
+from moorage.decide.conditions.reports import reported_binding, reported_status
 from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings.moorage_configuration import Configuration, configuration_of
 from moorage.runtime.settings.process_settings import Settings
@@ -38,16 +39,19 @@ from moorage.workers.governor.view import GovernorView
 from moorage.workers.governor.zones import ZoneBook
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
-from moorage_schemas.keys import BindingKey
+from moorage_schemas.keys import BindingKey, ConditionKey, split_cluster
+from moorage_schemas.refs import TargetKind
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import (
     BINDINGS,
     BUDGETS,
     CONDITION_REPORTS,
+    CONDITIONS,
     CONFIGURATION,
     EVICTION_ANSWERS,
     EVICTION_ASKS,
     EVICTION_SLOTS,
+    FLEET,
     RESOURCES,
     WORKLOAD_CONDITIONS,
     ZONE_GRANTS,
@@ -60,21 +64,50 @@ _OF_ZONES = frozenset({ZONE_MEMBERS.short, ZONES.short})
 _OF_NODES = Needs((ZONE_MEMBERS, EVICTION_ASKS))
 
 
+_NODES = f"{TargetKind.NODE.value}/"
+_READY = "Ready"
+
+
 def _reported(_topic: Topic, key: str, value: bytes) -> str | None:
-    """Return the binding that a report about a workload concerns."""
-    return reported_binding(key, value)
+    """Return the binding that a report about a workload concerns, or the node whose readiness it is about."""
+    if (binding := reported_binding(key, value)) is not None:
+        return binding
+    said = reported_status(key, value) if split_cluster(key)[1].startswith(_NODES) else None
+    return key if said is not None and said[0][1] == _READY else None
+
+
+def _stated(key: str, value: bytes) -> tuple[object, object] | None:
+    """Return what a report states about a node. Of reports about workloads, each one counts."""
+    return None if reported_binding(key, value) is not None else reported_status(key, value)
+
+
+def _changed(_topic: Topic, key: str, _value: bytes) -> str | None:
+    """Return the node whose readiness a record of `conditions` is about."""
+    target, condition = ConditionKey.parse(key)
+    return target if condition == _READY and split_cluster(target)[1].startswith(_NODES) else None
 
 
 def _target_of(key: str) -> str:
-    """Return the target of a binding: it determines the partition of reports about the workload."""
-    return BindingKey.parse(key).target
+    """Return the target of a binding, or the target itself: it determines the partition of the reports."""
+    return BindingKey.parse(key).target or key
+
+
+def _fleet(_key: str) -> str:
+    return FLEET
 
 
 _CONDITION_INGEST = Upstream(
-    "condition-ingest", (CONDITION_REPORTS,), WORKLOAD_CONDITIONS, _reported, where=_target_of, lands=_target_of
+    "condition-ingest",
+    (CONDITION_REPORTS,),
+    WORKLOAD_CONDITIONS,
+    _reported,
+    states=_stated,
+    where=_target_of,
+    lands=_target_of,
 )
+_TAINT_MANAGER = Upstream("taint-manager", (CONDITIONS,), ZONE_MEMBERS, _changed, where=_target_of, lands=_fleet)
 _REQUEST_NEEDS = Needs((ZONE_MEMBERS, EVICTION_ASKS), frozenset({RESOURCES, BINDINGS, WORKLOAD_CONDITIONS}))
-_HEALTH_NEEDS = replace(_REQUEST_NEEDS, upstream=(_CONDITION_INGEST,))
+_HEALTH_NEEDS = replace(_REQUEST_NEEDS, upstream=(_CONDITION_INGEST, _TAINT_MANAGER))
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 _AGAIN = frozenset({EVICTION_SLOTS.short, EVICTION_ANSWERS.short})
 """Topics to which one request may cause several writes. Answers and the slots of ended evictions are written again."""
@@ -105,7 +138,7 @@ class Governor(Service[GovernorPartition]):
     changelogs: ClassVar[tuple[Topic, ...]] = (ZONES, EVICTION_SLOTS, BUDGETS)
     outputs: ClassVar[tuple[Topic, ...]] = (ZONE_GRANTS, EVICTION_ANSWERS)
     globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES, BINDINGS, WORKLOAD_CONDITIONS)
-    upstream: ClassVar[tuple[Upstream, ...]] = (_CONDITION_INGEST,)
+    upstream: ClassVar[tuple[Upstream, ...]] = (_CONDITION_INGEST, _TAINT_MANAGER)
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -123,6 +156,8 @@ class Governor(Service[GovernorPartition]):
     def use_globals(self, state: GovernorPartition, view: GlobalView) -> None:
         if isinstance(view, GovernorView):
             state.view = view
+            for target in state.zones.not_ready():
+                view.set_ready(target, ready=False)
         if (configuration := configuration_of(view)) is not None:
             state.configuration = configuration
 
@@ -130,6 +165,8 @@ class Governor(Service[GovernorPartition]):
     def apply(self, state: GovernorPartition, topic: Topic, key: str, event: Model | None) -> None:
         if topic.short in _OF_ZONES:
             state.zones.apply(topic, key, event)
+            if topic is ZONE_MEMBERS:
+                state.view.set_ready(key, ready=state.zones.is_ready(key))
             state.budgets.at_home = True  # this is the one partition: budgets are counted even without a request
         elif topic.short in _OF_BUDGETS:
             state.budgets.apply(topic, key, event)

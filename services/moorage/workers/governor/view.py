@@ -158,6 +158,8 @@ class GovernorView(ConfiguredView):
         self._owners: dict[str, WorkloadOwner] = {}
         self._pods: dict[str, dict[str, BoundWorkload]] = {}  # by namespace
         self._selected: dict[str, Selected] = {}
+        self._on: dict[str, dict[str, None]] = {}  # the keys of the bindings of pods, by target
+        self._lost: set[str] = set()  # the nodes that are not ready
         self._zones: dict[str, str] = {}
         self._ill: dict[str, float] = {}  # when Moorage last accepted a report that a workload is unhealthy
         self._well: dict[str, tuple[str, int]] = {}  # uid and generation of bindings that bridges report as healthy
@@ -320,6 +322,21 @@ class GovernorView(ConfiguredView):
             self._well[key] = (event.workload_uid, event.binding_generation)
         else:
             self._well.pop(key, None)
+        self._look_at(key)
+
+    def set_ready(self, target: str, *, ready: bool) -> None:
+        """Note whether a node is ready. The pods on it are unhealthy while it is not."""
+        if ready == (target not in self._lost):
+            return
+        if ready:
+            self._lost.discard(target)
+        else:
+            self._lost.add(target)
+        for key in tuple(self._on.get(target, ())):
+            self._look_at(key)
+
+    def _look_at(self, key: str) -> None:
+        """Note whether the workload of a binding is healthy now."""
         bound = self._bound.get(key)
         if bound is None:
             return
@@ -337,7 +354,8 @@ class GovernorView(ConfiguredView):
                 status = ConditionStatus.TRUE
         elif self._ill.get(key, bound.bound_time - 1) >= bound.bound_time:
             status = ConditionStatus.FALSE
-        return not is_healthy(status, mirrored=bool(bound.uid))
+        ready = bound.target not in self._lost
+        return not is_healthy(status, mirrored=bool(bound.uid), node_ready=ready)
 
     def _put(self, key: str, bound: BoundWorkload) -> None:
         self._bound[key] = bound
@@ -353,6 +371,7 @@ class GovernorView(ConfiguredView):
                     owner.unhealthy[key] = None
         if is_pod(key):
             self._pods.setdefault(own_namespace(key), {})[key] = bound
+            self._on.setdefault(bound.target, {})[key] = None
         self._count(key, bound, 1)
 
     def _take(self, key: str, bound: BoundWorkload) -> None:
@@ -370,6 +389,10 @@ class GovernorView(ConfiguredView):
             del self._pods[namespace][key]
             if not self._pods[namespace]:
                 del self._pods[namespace]
+            there = self._on[bound.target]
+            del there[key]
+            if not there:
+                del self._on[bound.target]
         self._count(key, bound, -1)
 
     def _count(self, key: str, bound: BoundWorkload, change: int) -> None:
@@ -401,6 +424,10 @@ class GovernorView(ConfiguredView):
     def nodes(self) -> list[str]:
         """Return every declared node, by its target's key."""
         return [target for target in self._zones if split_cluster(target)[1].startswith(_TARGETS[0])]
+
+    def pods_on(self, target: str) -> Iterable[str]:
+        """Return the keys of the bindings of the pods on a node."""
+        return self._on.get(target, ())
 
     def bound(self, key: str) -> BoundWorkload | None:
         """Return the present binding of this key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -37,6 +37,16 @@ class ZoneBook:
     def apply(self, topic: Topic, key: str, event: Model | None) -> None:
         """Fold in a node or a zone."""
         self._book(key).apply(topic, key, event)
+
+    def is_ready(self, target: str) -> bool:
+        """Return whether a node is ready. One of which nothing is known is."""
+        member = self._book(target).table.member(target)
+        return member is None or member.ready
+
+    def not_ready(self) -> Iterator[str]:
+        """Yield the nodes that are not ready, by the keys of their targets."""
+        for book in self._books.values():
+            yield from book.table.not_ready()
 
     def note(self, record: Input) -> None:
         """Store the cause of a node's record until `decide`. Call this before the record is folded in."""

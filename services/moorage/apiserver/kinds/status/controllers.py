@@ -49,7 +49,7 @@ class OwnerIndex(Index):
     and kept until a record changes it, because an owner may have thousands and is counted again with each change.
     """
 
-    topics = ("resources", "placements", "bindings", "workload-conditions")
+    topics = ("resources", "placements", "bindings", "workload-conditions", "conditions")
 
     def __init__(self) -> None:
         self.made_by: dict[str, dict[str, Counts | None]] = {}
@@ -60,11 +60,15 @@ class OwnerIndex(Index):
 
     @override
     def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
-        if topic == "resources":
+        if node := reported.turned_node(topic, key, before, after):
+            for workload in records.index(reported.NodeIndex).pods.get(node, ()):
+                self._reported(workload, records)
+        elif topic == "resources":
             return self._declared(key, before, after)
-        if topic == "placements":
+        elif topic == "placements":
             return self._placed(key, before, after)
-        self._reported(BindingKey.parse(key).workload, records)
+        elif topic != "conditions":
+            self._reported(BindingKey.parse(key).workload, records)
         return ()
 
     def counts(self, resource: ResourceDeclared, records: Records, template: str = "") -> Counts:

@@ -48,7 +48,7 @@ class PodGroup(NamedTuple):
 class DisruptionIndex(Index):
     """The bound pods of each namespace, counted by owner and labels, and those that do not count as healthy."""
 
-    topics = ("bindings", "workload-conditions", "evictions", "resources")
+    topics = ("bindings", "workload-conditions", "evictions", "resources", "conditions")
 
     def __init__(self) -> None:
         self.groups: dict[str, Counter[PodGroup]] = {}
@@ -72,18 +72,22 @@ class DisruptionIndex(Index):
         if topic == "bindings":
             if key.startswith(_POD):
                 self._bound(key, before, after, records)
-        elif topic == "workload-conditions":
-            if key.startswith(_POD) and key.endswith(_HEALTHY):
-                self._look(key.removesuffix(_HEALTHY), records)
-        elif topic == "evictions":
-            if key.startswith(_POD):
-                self._look(key.rpartition("|")[0], records)
-        elif key.startswith(_POD):
-            for binding in self._of_pod.get(key, ()):
-                self._look(binding, records)
-        elif key.startswith(_BUDGET):
+        elif topic == "resources" and key.startswith(_BUDGET):
             self.budgets.keep(ResourceKey.parse(key).namespace, key, there=after is not None)
+        else:
+            for binding in self._touched(topic, key, before, after, records):
+                self._look(binding, records)
         return ()
+
+    def _touched(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[str]:
+        """Return the keys of the bindings about whose pods another record has changed something."""
+        if (node := reported.turned_node(topic, key, before, after)) or topic == "conditions":
+            return [str(BindingKey(pod, node)) for pod in records.index(reported.NodeIndex).pods.get(node, ())]
+        if not key.startswith(_POD):
+            return ()
+        if topic == "workload-conditions":
+            return (key.removesuffix(_HEALTHY),) if key.endswith(_HEALTHY) else ()
+        return (key.rpartition("|")[0],) if topic == "evictions" else tuple(self._of_pod.get(key, ()))
 
     def _bound(self, key: str, before: Any, after: Any, records: Records) -> None:
         pod = BindingKey.parse(key).workload
@@ -107,7 +111,10 @@ class DisruptionIndex(Index):
         """Look at one binding again: whether its pod is unhealthy, and whether it is about to end."""
         bound, (pod, target) = records.bindings.get(key), BindingKey.parse(key)
         namespace = ResourceKey.parse(pod).namespace
-        ill = bound is not None and not is_healthy(_status(records, pod, target, bound), mirrored=bool(bound.deployer))
+        ready = reported.lost_node(records, target) is None
+        ill = bound is not None and not is_healthy(
+            _status(records, pod, target, bound), mirrored=bool(bound.deployer), node_ready=ready
+        )
         leaves = bound is not None and (_is_requested(key, bound, records) or _is_gone(pod, bound, records))
         for there, found in ((ill, self.unhealthy), (leaves, self.leaving)):
             if there and bound is not None:

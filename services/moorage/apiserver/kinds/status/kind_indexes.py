@@ -13,7 +13,7 @@ from moorage.apiserver.kinds.status.machines import MachineIndex
 from moorage.apiserver.kinds.status.namespaces import NamespaceIndex
 from moorage.apiserver.kinds.status.ocm import ManagedIndex
 from moorage.apiserver.kinds.status.pods import DedicatedIndex, PriorityIndex
-from moorage.apiserver.kinds.status.reported import ReportIndex
+from moorage.apiserver.kinds.status.reported import NodeIndex, ReportIndex
 from moorage.apiserver.kinds.status.resource_bindings import PolicyIndex
 from moorage.apiserver.kinds.status.roles import AggregationIndex, SetRoleIndex
 from moorage.apiserver.kinds.status.rollouts import RolloutIndex
@@ -22,7 +22,7 @@ from moorage.apiserver.kinds.status.targets import TargetIndex
 _CONTROLLERS: Final = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet")
 
 INDEXES: Final[Mapping[str, tuple[type[Index], ...]]] = {
-    **dict.fromkeys(_CONTROLLERS, (OwnerIndex, ReportIndex, RolloutIndex)),
+    **dict.fromkeys(_CONTROLLERS, (OwnerIndex, ReportIndex, NodeIndex, RolloutIndex)),
     "Cluster": (TargetIndex,),
     "ClusterPropagationPolicy": (PolicyIndex,),
     "ClusterRole": (AggregationIndex,),
@@ -36,9 +36,9 @@ INDEXES: Final[Mapping[str, tuple[type[Index], ...]]] = {
     "ManagedClusterSetBinding": (ManagedIndex,),
     "Namespace": (NamespaceIndex,),
     "Node": (TargetIndex,),
-    "Pod": (OwnerIndex, DedicatedIndex, ReportIndex, DisruptionIndex),
+    "Pod": (OwnerIndex, DedicatedIndex, ReportIndex, NodeIndex, DisruptionIndex),
     "PodDisruptionBudget": (BudgetIndex,),
     "PriorityClass": (PriorityIndex,),
     "PropagationPolicy": (PolicyIndex,),
-    "ResourceBinding": (OwnerIndex, ReportIndex, PolicyIndex),
+    "ResourceBinding": (OwnerIndex, ReportIndex, NodeIndex, PolicyIndex),
 }

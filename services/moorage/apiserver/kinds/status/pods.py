@@ -18,7 +18,7 @@ from moorage.decide.kubernetes.pod_defaults import qos_class
 from moorage.decide.kubernetes.quantities import QuantityError
 from moorage.decide.kubernetes.unstructured import at
 from moorage.decide.scheduling.nodes.workloads import WorkloadError, controller_of, make_pod
-from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.condition import HEALTHY, ConditionChanged, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind
@@ -46,7 +46,13 @@ def shown(object_id: ObjectId, records: Records) -> Document | None:
     pod = _terminating(pod, reported.stopped_by(records, object_id.key, f"{TargetKind.NODE.value}/{node}"))
     if not at(pod, "status", "conditions"):
         return pod  # it is being deleted, and its binding has ended
-    return with_reports(pod, reported.reports(records, object_id.key, f"{TargetKind.NODE.value}/{node}"))
+    return _with_reports_on(pod, object_id.key, node, records)
+
+
+def _with_reports_on(pod: Document, key: str, node: str, records: Records) -> Document:
+    """Return a pod with what is reported of it on a node."""
+    target = f"{TargetKind.NODE.value}/{node}"
+    return with_reports(pod, reported.reports(records, key, target), reported.lost_node(records, target))
 
 
 def _mirrored(resource: ResourceDeclared, records: Records) -> Document:
@@ -61,7 +67,7 @@ def _mirrored(resource: ResourceDeclared, records: Records) -> Document:
     if node := (document.get("spec") or {}).get("nodeName"):
         pod["spec"] = {**pod["spec"], "nodeName": node}
     if (node := (pod.get("spec") or {}).get("nodeName")) and at(pod, "status", "conditions"):
-        pod = with_reports(pod, reported.reports(records, resource.key, f"{TargetKind.NODE.value}/{node}"))
+        pod = _with_reports_on(pod, resource.key, node, records)
     return {**pod, "status": {**pod["status"], **(document.get("status") or {})}}
 
 
@@ -217,11 +223,13 @@ def _with_identity(pod: Document, owner: ResourceDeclared) -> Document:
     return {**pod, "spec": spec}
 
 
-def with_reports(pod: Document, reports: Sequence[WorkloadConditionChanged]) -> Document:
+def with_reports(
+    pod: Document, reports: Sequence[WorkloadConditionChanged], lost: ConditionChanged | None = None
+) -> Document:
     """Return a bound pod with what deployers report of it where it is bound.
 
     `Healthy` decides the phase and the condition `Ready`, unless a deployer reports `Ready` itself. A pod without
-    reports is not ready.
+    reports is not ready, and neither is one whose node is not: `lost` is then the condition `Ready` of the node.
     """
     told = {condition.type: _condition(condition) for condition in reports}
     health = next((condition for condition in reports if condition.type == HEALTHY), None)
@@ -230,6 +238,10 @@ def with_reports(pod: Document, reports: Sequence[WorkloadConditionChanged]) -> 
     since = scheduled["lastTransitionTime"]
     unreported = {"status": "False", "reason": NOT_REPORTED, "lastTransitionTime": since}
     ready = told.pop(READY, None) or {**(told[HEALTHY] if health is not None else unreported), "type": READY}
+    if lost is not None and ready["status"] == ConditionStatus.TRUE.value:
+        turned = max(ready["lastTransitionTime"], format_time(lost.last_transition_time))
+        why = {"reason": reported.NOT_READY, "message": "Node is not ready"}
+        ready = {"type": READY, "status": ConditionStatus.FALSE.value, **why, "lastTransitionTime": turned}
     begun = "True" if health is not None or not spec.get("initContainers") else "False"
     derived = {
         "Initialized": {"type": "Initialized", "status": begun, "lastTransitionTime": since},
