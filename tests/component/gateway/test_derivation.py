@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import pytest
 
+from moorage.apiserver.kinds.placement import decided
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.storage.derivation import Derivation
 from moorage.apiserver.storage.object_log import Emission, LoggedRecord
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.service import Input
 from moorage_schemas.envelope import Meta
+from moorage_schemas.placement import PlacementState, WorkloadPlaced
+from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import RESOURCES
+from moorage_schemas.topics import PLACEMENTS, RESOURCES
 
 NAMES = ("a", "b", "c")
 
@@ -91,3 +95,53 @@ def test_an_object_of_a_new_record_is_appended_once_however_much_is_compared_at_
         applied(store, changes)
         touched = []
     assert sorted(found) == list(NAMES)
+
+
+def page(number: int, clusters: Sequence[str] | None) -> Input:
+    """Placement's record of a page of the placement `all`. None for its tombstone."""
+    owner = WorkloadRef(kind="Placement", namespace="default", name="all")
+    workload = WorkloadRef(kind="PlacementDecision", namespace="default", name=f"all-decision-{number}")
+    event = WorkloadPlaced(
+        workload=workload,
+        uid="u",
+        owner=owner,
+        owner_uid="u",
+        generation=1,
+        state=PlacementState.PLACED,
+        decided_time=datetime(2026, 1, 1, tzinfo=UTC),
+        clusters=tuple(clusters or ()),
+    )
+    meta = Meta(id=f"p{number}", source="test", type=PLACEMENTS.event_type)
+    return Input(PLACEMENTS, 0, 0, workload.key, None if clusters is None else event, meta)
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        [(1, ["a", "b", "c"]), (2, ["d"])],  # one more: c, and d moves on
+        [(1, ["b", "d"]), (2, None)],  # one fewer, and the second page goes
+        [(2, ["b", "c"]), (1, ["d"])],  # they exchange clusters, as decision groups may
+    ],
+)
+def test_a_cluster_that_moves_is_on_a_page_after_every_change(pages: list[tuple[int, list[str] | None]]) -> None:
+    store = Store()
+    derivation = Derivation(store)
+    derivation.fold([page(1, ["b", "c"]), page(2, ["d"])] if len(pages[0][1] or ()) < 3 else [page(1, ["a", "b", "d"])])
+    derivation.begin()
+    applied(store, derivation.take())
+    before = on_pages(store)
+    derivation.fold([page(number, clusters) for number, clusters in pages])
+    changes = derivation.take()
+    kept = before & {cluster for _, clusters in pages for cluster in clusters or ()}
+    assert kept
+    for change in changes:
+        applied(store, [change])
+        assert kept <= on_pages(store), change.object_id
+    assert derivation.take() == []
+    assert on_pages(store) == {cluster for _, clusters in pages for cluster in clusters or ()}
+
+
+def on_pages(store: Store) -> set[str]:
+    """The clusters on all pages."""
+    shown_pages = (store.get(ObjectId("PlacementDecision", "default", f"all-decision-{number}")) for number in (1, 2))
+    return {cluster for one in shown_pages if one is not None for cluster in decided(one.document)}

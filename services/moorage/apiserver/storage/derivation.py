@@ -10,11 +10,13 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Final
 
 import orjson
 
 from moorage.apiserver.kinds.kind import logged_kinds
+from moorage.apiserver.kinds.placement import decided
 from moorage.apiserver.kinds.status.clusters import cluster_of, local_event, local_key
 from moorage.apiserver.kinds.status.index import ViewIndex
 from moorage.apiserver.kinds.status.pods import evicted_uid
@@ -22,9 +24,12 @@ from moorage.apiserver.kinds.status.records import Document, ObjectId
 from moorage.apiserver.storage.object_log import Emission, json_of
 from moorage.apiserver.storage.store import ClusterTables, ObjectBuilder, Store
 from moorage.apiserver.storage.tables import Tables
+from moorage.decide.scheduling.ocm.decisions.page_order import steps_between
 from moorage.runtime.service import Input
 from moorage_schemas.base import Model
 from moorage_schemas.topics import Topic
+
+PLACEMENT_DECISION: Final = "PlacementDecision"
 
 AT_ONCE: Final = 500
 """The number of objects that are built for one transaction."""
@@ -49,6 +54,9 @@ class Derivation:
         """The clusters of which there is a record, by name."""
 
         self._due: dict[ObjectId, None] = {}
+        self._pages: dict[tuple[str, str, str], dict[ObjectId, None]] = {}
+        """The pages of decisions that are due, by their placement (`_placement_of`)."""
+
         self._rest: Iterator[ObjectId] | None = None
         """The objects that were there at the start and are still to be compared."""
 
@@ -104,10 +112,11 @@ class Derivation:
                 break
             if due in compared:
                 continue
-            compared.add(due)
-            changes = self._compared(due)
-            found += changes
-            built += 1
+            together = self._together(due) if due.kind == PLACEMENT_DECISION else (due,)
+            compared.update(together)
+            changes = [change for one in together for change in self._compared(one)]
+            found += self._in_order(changes) if len(changes) > 1 and due.kind == PLACEMENT_DECISION else changes
+            built += len(together)
             size += sum(len(change.json or b"") for change in changes)
         if not self._due:
             self._due = {}  # an emptied dictionary keeps the room that it once needed
@@ -162,6 +171,43 @@ class Derivation:
         """Note that objects may look different."""
         if self._begun:
             self._due.update(dict.fromkeys(sorted(touched)))
+            for object_id in touched:
+                if object_id.kind == PLACEMENT_DECISION:
+                    self._pages.setdefault(_placement_of(object_id), {})[object_id] = None
+
+    def _together(self, page: ObjectId) -> list[ObjectId]:
+        """Return a page of a placement and all others that are due. A cluster may move from one to another."""
+        found = self._pages.pop(_placement_of(page), {})
+        others = [one for one in found if one != page and one in self._due]
+        for one in others:
+            del self._due[one]
+        return [page, *others]
+
+    def _in_order(self, changes: list[Emission]) -> list[Emission]:
+        """Return changes of pages in an order in which every cluster that moves is always on one of them."""
+        if any(change.json is None and after.object_id == change.object_id for change, after in pairwise(changes)):
+            return changes  # of another placement of the same name, of which nothing is kept
+        before: dict[str, list[str]] = {}
+        after: dict[str, list[str]] = {}
+        documents: dict[str, tuple[ObjectId, Document | None]] = {}
+        for object_id, content in changes:
+            shown, name = self._store.get(object_id), object_id.name
+            if shown is not None:
+                before[name] = decided(shown.document)
+            document: Document | None = None if content is None else orjson.loads(content)
+            if document is not None:
+                after[name] = decided(document)
+            documents[name] = (object_id, document)
+        ordered = []
+        for step in steps_between(before, after):
+            for name, clusters in step.items():
+                object_id, document = documents.pop(name) if clusters is None else documents[name]
+                if document is not None and clusters is not None and clusters != {*after[name]}:
+                    decisions = [{"clusterName": one, "reason": ""} for one in sorted(clusters)]
+                    document = {**document, "status": {**document["status"], "decisions": decisions}}
+                ordered.append(Emission(object_id, None if document is None else json_of(document)))
+        written = {change.object_id for change in ordered}
+        return [*ordered, *(change for change in changes if change.object_id not in written)]
 
     def _built(self, object_id: ObjectId) -> Document | None:
         if not object_id.cluster:
@@ -187,3 +233,8 @@ class Derivation:
         gone = earlier["metadata"].get("uid", "") != now["metadata"].get("uid", "")
         # An object that was deleted and created again meanwhile: a watch has to see both.
         return [*([Emission(object_id, None)] if gone else []), Emission(object_id, present)]
+
+
+def _placement_of(page: ObjectId) -> tuple[str, str, str]:
+    """Return the cluster, the namespace and the name of the placement of a page, by the page's name."""
+    return page.cluster, page.namespace, page.name.rpartition("-decision-")[0] or page.name

@@ -6,7 +6,7 @@ Source: open-cluster-management.io/ocm/pkg/placement/controllers/scheduling, who
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
 from moorage.bridges.kube.client import MERGE_PATCH, JsonObject, KubeClient
 from moorage.bridges.ocm.hub import DECISION, PLACEMENT, HubState
 from moorage.bridges.ocm.hub_tables import HubTables
+from moorage.decide.scheduling.ocm.decisions.page_order import steps_between
 from moorage.decide.scheduling.ocm.decisions.pages import GROUP_INDEX_LABEL, GROUP_NAME_LABEL
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import WorkloadPlaced
@@ -50,9 +51,9 @@ class DecisionActs:
     async def place(self, key: str) -> None:
         """Write the decision on a placement, if the hub has another one.
 
-        The pages come first, so that a reader of the status finds those that it names. Pages that are not needed any
-        more go last, so that a cluster that moves is always on a page. When a placement is deleted, its decisions go
-        with it, as its dependents.
+        The pages come first, so that a reader of the status finds those that it names. They are written in an order in
+        which a cluster that moves is always on a page. When a placement is deleted, its decisions go with it, as its
+        dependents.
 
         Raises:
             ApiError: the hub refuses.
@@ -74,8 +75,15 @@ class DecisionActs:
         if differs and self.contention.holds(key, content):
             return
         about = Regarding.of(placement)
-        await asyncio.gather(*(self._write(about, page, there.get(name)) for name, page in wanted.items()))
-        await asyncio.gather(*(self._delete(about, one) for name, one in there.items() if name not in wanted))
+        present = {name: _clusters(one) for name, one in there.items()}
+        for step in steps_between(present, {name: page.clusters for name, page in wanted.items()}):
+            await asyncio.gather(
+                *(
+                    self._delete(about, there[name]) if clusters is None else self._write(about, wanted[name], clusters)
+                    for name, clusters in step.items()
+                )
+            )
+        await asyncio.gather(*(self._write(about, page, page.clusters) for page in wanted.values()))  # their labels
         placed = self.tables.placed[key]
         if differs:
             self.contention.written(key, content)
@@ -84,9 +92,10 @@ class DecisionActs:
                 self.tell(event(about, NORMAL, "ScoreUpdate", scores))
         await self._write_status(placement, placed)
 
-    async def _write(self, about: Regarding, page: WorkloadPlaced, there: JsonObject | None) -> None:
-        """Write one PlacementDecision."""
-        wanted = placement_decision(page, None)
+    async def _write(self, about: Regarding, page: WorkloadPlaced, clusters: Collection[str]) -> None:
+        """Write one PlacementDecision, with these clusters."""
+        wanted = placement_decision(page.model_copy(update={"clusters": tuple(sorted(clusters))}), None)
+        there = self.state.decisions.get(page.owner.key, {}).get(page.workload.key)
         metadata = {name: wanted["metadata"][name] for name in ("labels", "ownerReferences")}
         path = f"{_decisions(page.workload.namespace)}/{page.workload.name}"
         is_new = there is None

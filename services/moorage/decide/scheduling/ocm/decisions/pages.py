@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from moorage.decide.scheduling.ocm.decisions.groups import SelectedGroup
+from moorage.decide.scheduling.ocm.decisions.page_order import steps_between
 from moorage_schemas.placement import DecisionGroupStatus
 from moorage_schemas.resources.names import PLACEMENT_LABEL
 
@@ -92,8 +93,8 @@ class DecisionRecord:
 def records_between(before: Mapping[str, DecisionPart], after: Mapping[str, DecisionPart]) -> list[DecisionRecord]:
     """Return the records that lead from one layout to the next, in the order in which they must be written.
 
-    An unchanged PlacementDecision gets no record. Those in the new layout come first, by number. So a cluster that
-    moves out of a deleted one is listed elsewhere before. If the placement no longer selects some clusters of a deleted
+    An unchanged PlacementDecision gets no record. Those in the new layout come first, in the order of `steps_between`.
+    So a cluster that moves is listed elsewhere before. If the placement no longer selects some clusters of a deleted
     PlacementDecision, a record without clusters first reports them as removed. The tombstone follows.
 
     Args:
@@ -103,7 +104,9 @@ def records_between(before: Mapping[str, DecisionPart], after: Mapping[str, Deci
     old = frozenset(cluster for part in before.values() for cluster in part.clusters)
     new = frozenset(cluster for part in after.values() for cluster in part.clusters)
     records = []
-    for name, part in after.items():
+    clusters = [{name: part.clusters for name, part in parts.items()} for parts in (before, after)]
+    moved = {name: number for number, step in enumerate(steps_between(*clusters)) for name in step}
+    for name, part in sorted(after.items(), key=lambda item: moved.get(item[0], 0)):
         there = before.get(name)
         if there != part:
             removed = _without(there.clusters, new) if there is not None else ()
