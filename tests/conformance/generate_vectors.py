@@ -2,7 +2,7 @@
 
 Run by hand when operations or edge cases are added; the tests read what is committed::
 
-    MOORAGE_ORACLE=path/to/oracle python -m tests.conformance.generate_vectors
+    MOORAGE_ORACLE=path/to/oracle python -m tests.conformance.generate_vectors [NAME …]
 
 `MOORAGE_ORACLE` names the built program or the folder that holds it.
 """
@@ -18,12 +18,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import generate_ocm
+from tests.conformance import generate_ocm, generate_pods
+from tests.support.go_tools import built
 
 Request = dict[str, Any]
 
 SEED = 20260102
 VECTORS = Path(__file__).parent / "vectors"
+OPS = Path(__file__).parents[2] / "ops"
+"""The folder of the project's own programs around upstream's code. A file of vectors has the name of its program."""
+
 KEYS = ("a", "b", "example.com/c", "node.kubernetes.io/not-ready")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute", "Bogus", "")
 OPERATORS = ("", "Equal", "Exists", "Gt", "Lt", "exists", "Bogus")
@@ -190,12 +194,9 @@ def karmada_edges(rng: random.Random) -> Request:
     return request
 
 
-def main() -> int:
+def main(only: list[str]) -> int:
     path = Path(os.environ.get("MOORAGE_ORACLE", ""))
-    program = path / "oracle" if path.is_dir() else path
-    if not program.is_file():
-        sys.stderr.write(f"MOORAGE_ORACLE: Invalid value: {str(path)!r}: must name the built oracle\n")
-        return 2
+    oracle = path / "oracle" if path.is_dir() else path
     for name, make, count in (
         ("normalize", normalize, 200),
         ("set_taints", set_taints, 300),
@@ -205,7 +206,14 @@ def main() -> int:
         ("ocm_wild", generate_ocm.schedule, 200),
         ("ocm_controller_edges", generate_ocm.taint_controller, 200),
         ("ocm_webhook_edges", generate_ocm.taint_webhook, 200),
+        ("upstream-pods", generate_pods.pod, 900),
     ):
+        if only and name not in only:
+            continue
+        program = built(OPS / name) if (OPS / name).is_dir() else oracle
+        if not program.is_file():
+            sys.stderr.write(f"MOORAGE_ORACLE: Invalid value: {str(path)!r}: must name the built oracle\n")
+            return 2
         rng = random.Random(f"{SEED}-{name}")  # noqa: S311 - seeded test data
         requests = [make(rng) for _ in range(count)]
         lines = "".join(json.dumps(request) + "\n" for request in requests)
@@ -219,4 +227,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -75,6 +75,29 @@ def test_that_a_pod_has_ended_is_kept() -> None:
         }
 
 
+def test_the_resources_of_a_whole_pod_are_kept() -> None:
+    own = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+    assert of("Pod", spec={"containers": [{"name": "a"}], "resources": own})["spec"]["resources"] == own
+
+
+def test_the_present_resources_of_a_pod_are_kept_while_they_are_not_those_that_it_wants() -> None:
+    spec = {"nodeName": "n1", "containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]}
+
+    def at(cpu: str) -> Json:
+        resources = {"allocatedResources": {"cpu": cpu}, "resources": {"requests": {"cpu": cpu}}}
+        pending = {"type": "PodResizePending", "status": "True", "reason": "Deferred", "message": "later"}
+        statuses = [{"name": "a", "ready": True, "image": "i", **resources}]
+        return of("Pod", spec=spec, status={"containerStatuses": statuses, "conditions": [{"type": "Ready"}, pending]})
+
+    assert "status" not in at("1")
+    assert at("2")["status"] == {
+        "containerStatuses": [
+            {"name": "a", "allocatedResources": {"cpu": "2"}, "resources": {"requests": {"cpu": "2"}}}
+        ],
+        "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}],
+    }
+
+
 def test_a_heartbeat_changes_nothing_of_a_node() -> None:
     def at(beat: str) -> Json:
         conditions = [{"type": "Ready", "status": "True", "lastHeartbeatTime": beat}]

@@ -12,7 +12,8 @@ from tests.support.tables import table
 
 from moorage.apiserver.rules.admission_defaults import declare_external_cloud, role_taints
 from moorage.apiserver.rules.field_defaults import with_admitted_defaults
-from moorage.decide.kubernetes.pod_defaults import admit_pod, qos_class
+from moorage.decide.kubernetes.pod_defaults import admit_pod
+from moorage.decide.kubernetes.pod_resources import qos_class
 from moorage.decide.kubernetes.quantities import QuantityError
 from moorage.decide.kubernetes.selectors import matches_node_selector
 from moorage_schemas.resources.dedicated import DedicatedNodes
@@ -110,7 +111,10 @@ BOTH = {"cpu": "1", "memory": "1Gi"}
         ({"containers": [container()], "initContainers": [container({"cpu": "1"})]}, "Burstable"),
         ({"containers": [container(BOTH, BOTH)], "initContainers": [container(BOTH, BOTH)]}, "Guaranteed"),
         ({"containers": [container()], "resources": {"limits": BOTH}}, "Guaranteed"),
-        ({"containers": [container(BOTH, BOTH)], "resources": {"requests": {"cpu": "1"}}}, "Burstable"),
+        ({"containers": [container(BOTH, BOTH)], "resources": {"requests": {"cpu": "1"}}}, "Guaranteed"),
+        ({"containers": [container(BOTH, BOTH), container()], "resources": {"requests": {"cpu": "1"}}}, "Burstable"),
+        ({"containers": [container({"cpu": "500m"})], "resources": {"limits": BOTH}}, "Burstable"),
+        ({"containers": [container(BOTH, BOTH)], "resources": {"limits": {"hugepages-2Mi": "2Mi"}}}, "Guaranteed"),
         ({"containers": [container(BOTH, BOTH)], "resources": {}}, "Guaranteed"),
     ],
 )

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from tests.unit.scheduling import nodes_reference as reference
 from tests.unit.scheduling.nodes_reference import Bound
 
+from moorage.decide.kubernetes.pod_resources import pod_requests
 from moorage.decide.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.decide.scheduling.nodes.plugin import NodePrioritizer, PodRequest
-from moorage.decide.scheduling.nodes.pod_shape import PodShape, pod_requests, shape_of
+from moorage.decide.scheduling.nodes.pod_shape import PodShape, shape_of
 from moorage.decide.scheduling.nodes.scheduler import Decision, NodeScheduler
 from moorage_schemas.resources.pod import PodSpec
 from moorage_schemas.taint import Taint
@@ -323,10 +324,29 @@ def test_replicas_of_pods_that_ask_for_nothing_spread() -> None:
             },
             {"cpu": 510, "example.com/gpu": 1},
         ),
+        (
+            {
+                "containers": [{"resources": {"requests": {"cpu": "1"}, "limits": {"hugepages-2Mi": "2Mi"}}}],
+                "resources": {"limits": {"memory": "1Ki", "cpu": "8"}},
+            },
+            {"cpu": 1000, "memory": 1024, "hugepages-2Mi": 2 * 2**20},
+        ),
+        ({"containers": [{"resources": {"requests": {"memory": "0.5", "cpu": "100n"}}}] * 2}, {"cpu": 2, "memory": 1}),
     ],
 )
 def test_what_a_pod_takes(spec: dict[str, Any], requests: dict[str, int]) -> None:
-    assert pod_requests(PodSpec.model_validate(spec)) == requests
+    assert pod_requests(spec) == requests
+
+
+def test_a_pod_takes_what_it_has_and_what_it_wants_while_it_is_resized() -> None:
+    spec = {"containers": [{"name": "a", "resources": {"requests": {"cpu": "2"}}}]}
+    present = {"containerStatuses": [{"name": "a", "resources": {"requests": {"cpu": "3"}}}]}
+    pending = {"type": "PodResizePending", "reason": "Infeasible"}
+    smaller = {"containerStatuses": [{"name": "a", "allocatedResources": {"cpu": "1"}}], "conditions": [pending]}
+    assert pod_requests(spec, present) == {"cpu": 3000}
+    assert pod_requests(spec, smaller | {"conditions": []}) == {"cpu": 2000}
+    assert pod_requests(spec, smaller) == {"cpu": 1000}
+    assert shape_of(PodSpec.model_validate(spec), present).requests == (("cpu", 3000),)
 
 
 def test_equal_pods_have_one_shape() -> None:

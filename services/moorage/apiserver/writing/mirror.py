@@ -27,7 +27,7 @@ from moorage.apiserver.writing.object_records import Caller
 from moorage.apiserver.writing.writer import Writer
 from moorage.decide.kubernetes.attributes import CLUSTERS, MIRRORS, OWN_GROUP
 from moorage.decide.kubernetes.field_errors import FieldError, duplicate, invalid, not_supported, required
-from moorage.decide.kubernetes.pod_defaults import qos_class
+from moorage.decide.kubernetes.pod_resources import pod_requests
 from moorage.decide.kubernetes.quantities import QuantityError, whole_amounts
 from moorage.decide.kubernetes.unstructured import at, part
 from moorage_schemas.refs import HOME, TargetKind, fleet_called
@@ -350,7 +350,7 @@ def _wrong_amounts(document: Mapping[str, Any]) -> list[FieldError]:
     """Return what is no quantity of the resources that a pod requests, or a node offers."""
     try:
         if document["kind"] == POD:
-            qos_class(part(document, "spec"))
+            pod_requests(part(document, "spec"), part(document, "status"))
         elif document["kind"] == TargetKind.NODE.value:
             for amounts in ("capacity", "allocatable"):
                 whole_amounts(at(document, "status", amounts), f"status.{amounts}")

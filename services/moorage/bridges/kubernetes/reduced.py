@@ -26,6 +26,7 @@ _POD_SPEC: Final = (
     "priority",
     "priorityClassName",
     "resourceClaims",
+    "resources",
     "restartPolicy",
     "schedulerName",
     "schedulingGates",
@@ -36,6 +37,7 @@ _POD_SPEC: Final = (
 _TYING: Final = ("persistentVolumeClaim", "ephemeral")
 _CONTAINER: Final = ("name", "image", "resources", "ports", "restartPolicy")
 _CONTAINERS: Final = ("containers", "initContainers")
+_CONTAINER_STATUSES: Final = ("containerStatuses", "initContainerStatuses")
 _NODE_STATUS: Final = ("addresses", "allocatable", "capacity", "nodeInfo")
 _COUNTS: Final = (
     "active",
@@ -144,7 +146,41 @@ def _pod(found: Mapping[str, Any], scheduler: str) -> JsonObject:
     spec = _pod_spec(found.get("spec") or {})
     if "schedulerName" in spec:
         spec["schedulerName"] = scheduler_of(spec, scheduler)
-    return {"spec": spec, **({"status": ended} if ended else {})}
+    kept = ended or _resized(found)
+    return {"spec": spec, **({"status": kept} if kept else {})}
+
+
+def _resized(found: Mapping[str, Any]) -> JsonObject:
+    """Return the resources that a pod has at present, if they are not those of its spec: it is resized in place."""
+    spec: Mapping[str, Any] = found.get("spec") or {}
+    status: Mapping[str, Any] = found.get("status") or {}
+    wanted = {
+        one.get("name"): (one.get("resources") or {}).get("requests") or {}
+        for name in _CONTAINERS
+        for one in spec.get(name) or ()
+    }
+    statuses = [one for name in _CONTAINER_STATUSES for one in status.get(name) or ()]
+    own: Mapping[str, Any] = spec.get("resources") or {}
+    is_steady = all(
+        amounts is None or amounts == wanted.get(one.get("name"), {})
+        for one in statuses
+        for amounts in (one.get("allocatedResources"), (one.get("resources") or {}).get("requests"))
+    ) and all(
+        amounts is None or not own or amounts == (own.get("requests") or {})
+        for amounts in (status.get("allocatedResources"), (status.get("resources") or {}).get("requests"))
+    )
+    if is_steady:
+        return {}
+    pending = [one for one in status.get("conditions") or () if one.get("type") == "PodResizePending"]
+    return {
+        **fields_of(status, ("allocatedResources", "resources")),
+        **{
+            name: [fields_of(one, ("name", "allocatedResources", "resources")) for one in status[name]]
+            for name in _CONTAINER_STATUSES
+            if status.get(name)
+        },
+        **({"conditions": [fields_of(one, ("type", "status", "reason")) for one in pending]} if pending else {}),
+    }
 
 
 def _pod_spec(spec: Mapping[str, Any]) -> JsonObject:

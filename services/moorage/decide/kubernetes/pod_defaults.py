@@ -1,4 +1,4 @@
-"""The fields that pods get at admission, and the class that follows from their requests.
+"""The fields that pods get at admission.
 
 Pods get default tolerations and the requirements of rules for dedicated nodes. All functions are pure, work on plain
 objects and never change their arguments. The rules are in docs/domain.md, "Default tolerations".
@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from moorage.decide.kubernetes.quantities import CPU, MEMORY, is_extended, whole_amounts
+from moorage.decide.kubernetes.pod_resources import BEST_EFFORT, qos_class, requested_names
+from moorage.decide.kubernetes.quantities import is_extended
 from moorage.decide.kubernetes.selectors import matches_labels
 from moorage.decide.kubernetes.taint_keys import (
     DISK_PRESSURE,
@@ -25,10 +26,6 @@ from moorage_schemas.taint import TaintEffect, TolerationOperator
 
 DEFAULT_TOLERATION_SECONDS: Final = 300
 """How long a pod stays by default on a node that is not ready or unreachable."""
-
-BEST_EFFORT: Final = "BestEffort"
-BURSTABLE: Final = "Burstable"
-GUARANTEED: Final = "Guaranteed"
 
 _NO_SCHEDULE: Final = TaintEffect.NO_SCHEDULE.value
 _NO_EXECUTE: Final = TaintEffect.NO_EXECUTE.value
@@ -94,64 +91,9 @@ def rule_applies(rule: DedicatedNodes, pod: Mapping[str, Any]) -> bool:
     return matches_labels(rule.spec.pod_selector, metadata.get("labels"))
 
 
-def qos_class(spec: Mapping[str, Any]) -> str:
-    """Return the quality of service class of a pod's spec: Guaranteed, Burstable or BestEffort.
-
-    Only cpu and memory count. The class is computed over containers and init containers (including sidecars), or from
-    the pod's own `resources` if these name cpu or memory. A limit without a request also counts as the request.
-
-    Raises:
-        QuantityError: a request or limit is not a quantity.
-    """
-    own = _resource_class(spec.get("resources"), "spec.resources")
-    if own is not None:
-        return own
-    classes = {
-        _resource_class(container.get("resources"), f"spec.{field}[{index}].resources") or BEST_EFFORT
-        for field in ("initContainers", "containers")
-        for index, container in enumerate(spec.get(field) or ())
-    }
-    if not classes:
-        return BEST_EFFORT
-    return classes.pop() if len(classes) == 1 else BURSTABLE
-
-
-def effective_requests(resources: Mapping[str, Any] | None, path: str) -> dict[str, int]:
-    """Return the requests in whole units. A limit replaces a missing request.
-
-    Raises:
-        QuantityError: a request or limit is not a quantity.
-    """
-    found = resources or {}
-    return {
-        **whole_amounts(found.get("limits"), f"{path}.limits"),
-        **whole_amounts(found.get("requests"), f"{path}.requests"),
-    }
-
-
-def _resource_class(resources: Mapping[str, Any] | None, path: str) -> str | None:
-    """Return the class of a single set of requests and limits. None if it names neither cpu nor memory."""
-    limits = whole_amounts((resources or {}).get("limits"), f"{path}.limits")
-    requests = effective_requests(resources, path)
-    if not {CPU, MEMORY} & (limits.keys() | requests.keys()):
-        return None
-    pairs = [(requests.get(name, 0), limits.get(name, 0)) for name in (CPU, MEMORY)]
-    if all(request == limit == 0 for request, limit in pairs):
-        return BEST_EFFORT
-    return GUARANTEED if all(request == limit > 0 for request, limit in pairs) else BURSTABLE
-
-
 def _extended_resources(spec: Mapping[str, Any]) -> list[str]:
     """Return the extended resources that containers request, sorted by name."""
-    containers = [container for field in ("containers", "initContainers") for container in spec.get(field) or ()]
-    return sorted(
-        {
-            name
-            for number, container in enumerate(containers)
-            for name in effective_requests(container.get("resources"), f"spec.containers[{number}].resources")
-            if is_extended(name)
-        }
-    )
+    return sorted(name for name in requested_names(spec) if is_extended(name))
 
 
 def _speaks_of(toleration: Mapping[str, Any], key: str) -> bool:

@@ -105,6 +105,25 @@ def whole_amounts(amounts: Mapping[str, Any] | None, path: str) -> dict[str, int
     return result
 
 
+def thousandths(value: Any, path: str, resource: str) -> int:
+    """Convert a quantity to thousandths of its unit, the smallest part that Kubernetes stores, rounded up.
+
+    Raises:
+        QuantityError: the value is not a quantity, or it is negative. The field is `path[resource]`.
+    """
+    try:
+        return whole(CPU, value)
+    except TypeError:  # a list or an object cannot be hashed
+        raise QuantityError(f"{path}[{resource}]", value, RULE) from None
+    except QuantityError as error:
+        raise QuantityError(f"{path}[{resource}]", value, error.rule) from None
+
+
+def units_of(resource: str, amount: int) -> int:
+    """Return an amount in thousandths in its resource's unit, rounded up, as `whole` does."""
+    return amount if resource == CPU else -(-amount // MILLI)
+
+
 def canonical_text(value: str | float) -> str:
     """Format a quantity as Kubernetes shows it: `200m` for `0.2`, `1Gi` for `1024Mi`, `2` for `2000m`.
 

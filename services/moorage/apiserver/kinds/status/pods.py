@@ -14,7 +14,7 @@ from moorage.apiserver.kinds.status.built_in import PRIORITY_CLASS, SYSTEM_PRIOR
 from moorage.apiserver.kinds.status.index import Index
 from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
 from moorage.apiserver.kinds.status.rollouts import keeper_of, plain_template
-from moorage.decide.kubernetes.pod_defaults import qos_class
+from moorage.decide.kubernetes.pod_resources import qos_class
 from moorage.decide.kubernetes.quantities import QuantityError
 from moorage.decide.kubernetes.unstructured import at
 from moorage.decide.scheduling.nodes.workloads import WorkloadError, controller_of, make_pod

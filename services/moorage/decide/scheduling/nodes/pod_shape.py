@@ -11,12 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from moorage.decide.kubernetes.pod_defaults import effective_requests
-from moorage.decide.kubernetes.quantities import CPU, MEMORY, whole_amounts
-from moorage_schemas.resources.pod import Container, NodeSelector, PodSpec, PreferredSchedulingTerm
+from moorage.decide.kubernetes.pod_resources import pod_requests
+from moorage_schemas.resources.pod import (
+    Container,
+    NodeSelector,
+    PodSpec,
+    PreferredSchedulingTerm,
+    ResourceRequirements,
+)
 from moorage_schemas.taint import Toleration
-
-_POD_LEVEL = (CPU, MEMORY)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +45,16 @@ class PodShape:
         return hash(self.key)
 
 
-def shape_of(spec: PodSpec) -> PodShape:
-    """Return the shape of an admitted pod. Raises QuantityError if a request or limit is not a quantity."""
+def shape_of(spec: PodSpec, status: Mapping[str, Any] | None = None) -> PodShape:
+    """Return the shape of an admitted pod.
+
+    Args:
+        spec: of the pod.
+        status: of a pod that runs and may be resized in place, as in `pod_requests`.
+
+    Raises:
+        QuantityError: a request or limit is not a quantity.
+    """
     tolerations = tuple(
         Toleration(
             key=toleration.key,
@@ -58,7 +69,7 @@ def shape_of(spec: PodSpec) -> PodShape:
     required = node.required_during_scheduling_ignored_during_execution if node else None
     preferred = tuple((node.preferred_during_scheduling_ignored_during_execution if node else None) or ())
     selector = tuple(sorted((spec.node_selector or {}).items()))
-    requests = tuple(sorted((name, amount) for name, amount in pod_requests(spec).items() if amount))
+    requests = tuple(sorted((name, amount) for name, amount in _requests(spec, status).items() if amount))
     grounds = (
         [repr(toleration) for toleration in tolerations],
         selector,
@@ -71,55 +82,26 @@ def shape_of(spec: PodSpec) -> PodShape:
     return PodShape(key, tolerations, selector, required, preferred, requests, spec.priority or 0)
 
 
-def pod_requests(spec: PodSpec) -> dict[str, int]:
-    """Return the resources that a pod takes of its node, computed as in Kubernetes.
-
-    The requests are those of the pod's containers and sidecars in total, or the peak of its init containers if that is
-    larger. Values of the pod's own `resources` for cpu, memory and huge pages replace those totals. The overhead is
-    added.
-
-    Raises:
-        QuantityError: a request or limit is not a quantity.
-    """
-    running: dict[str, int] = {}
-    for index, container in enumerate(spec.containers):
-        _add(running, _requests(container, f"spec.containers[{index}]"))
-    sidecars: dict[str, int] = {}
-    starting: dict[str, int] = {}
-    for index, container in enumerate(spec.init_containers or ()):
-        requests = _requests(container, f"spec.initContainers[{index}]")
-        if container.restart_policy == "Always":
-            _add(running, requests)
-            _add(sidecars, requests)
-            need = sidecars
-        else:
-            need = dict(sidecars)
-            _add(need, requests)
-        _raise_to(starting, need)
-    _raise_to(running, starting)
-    if spec.resources is not None:
-        own = effective_requests(_plain(spec.resources), "spec.resources")
-        running.update((name, own[name]) for name in own if name in _POD_LEVEL or name.startswith("hugepages-"))
-    _add(running, whole_amounts(spec.overhead, "spec.overhead"))
-    return running
+def _requests(spec: PodSpec, status: Mapping[str, Any] | None) -> dict[str, int]:
+    plain = {
+        "containers": [_plain(one) for one in spec.containers],
+        "initContainers": [_plain(one) for one in spec.init_containers or ()],
+        "resources": _plain_resources(spec.resources) if spec.resources is not None else None,
+        "overhead": spec.overhead,
+    }
+    return pod_requests(plain, status)
 
 
-def _requests(container: Container, path: str) -> dict[str, int]:
-    return effective_requests(_plain(container.resources), f"{path}.resources")
+def _plain(container: Container) -> dict[str, Any]:
+    return {
+        "name": container.name,
+        "resources": _plain_resources(container.resources),
+        "restartPolicy": container.restart_policy,
+    }
 
 
-def _plain(resources: Any) -> dict[str, Any]:
+def _plain_resources(resources: ResourceRequirements) -> dict[str, Any]:
     return {"requests": resources.requests, "limits": resources.limits}
-
-
-def _add(total: dict[str, int], more: dict[str, int]) -> None:
-    for name, amount in more.items():
-        total[name] = total.get(name, 0) + amount
-
-
-def _raise_to(total: dict[str, int], least: dict[str, int]) -> None:
-    for name, amount in least.items():
-        total[name] = max(total.get(name, 0), amount)
 
 
 _CONTAINERS: Final = ("containers", "initContainers")

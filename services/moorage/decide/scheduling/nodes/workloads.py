@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from moorage.decide.kubernetes.hashes import document_hash, letters_of, uid_of
-from moorage.decide.kubernetes.pod_defaults import admit_pod, qos_class
+from moorage.decide.kubernetes.pod_defaults import admit_pod
+from moorage.decide.kubernetes.pod_resources import qos_class
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.workload_kinds import CONTROLLERS, POD

@@ -40,6 +40,9 @@ _OWN_SCHEDULERS: Final = frozenset({"", _DEFAULT_SCHEDULER, *_IN_A_CLUSTER})
 TAKES_NOTHING: Final = ((PODS, 0),)
 """The requests of a mirrored pod that has ended: it does not even count as a pod."""
 
+_RESIZED: Final = ("allocatedResources", "resources", "containerStatuses", "initContainerStatuses")
+"""The parts of its status with the resources that a mirrored pod has at present, if it is resized in place."""
+
 _FOREGROUND: Final = "foregroundDeletion"
 
 
@@ -119,6 +122,10 @@ class PodSource:
             self.finished = False
         elif not self.scheduler:
             self.undecided = undecided_demand(event.object.get("spec") or {})
+        status: Mapping[str, Any] = event.object.get("status") or {}
+        if not ended and any(name in status for name in _RESIZED):
+            spec: Mapping[str, Any] = event.object.get("spec") or {}
+            self._shape = (-1, _shared(shape_of(PodSpec.model_validate(spec), status)))
         if ended and self._shape is not None:
             shape = self._shape[1]
             self._shape = (-1, _shared(replace(shape, key=f"{shape.key}/ended", requests=TAKES_NOTHING)))
