@@ -1,4 +1,4 @@
-module oracle
+module upstream-karmada
 
 go 1.26.8
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import generate_ocm, generate_pods
+from tests.conformance import generate_karmada, generate_ocm, generate_pods
 from tests.support.go_tools import built
 
 Request = dict[str, Any]
@@ -207,6 +207,7 @@ def main(only: list[str]) -> int:
         ("ocm_controller_edges", generate_ocm.taint_controller, 200),
         ("ocm_webhook_edges", generate_ocm.taint_webhook, 200),
         ("upstream-pods", generate_pods.pod, 900),
+        ("upstream-karmada", generate_karmada.schedule, 250),
     ):
         if only and name not in only:
             continue

@@ -53,8 +53,8 @@ def test_any_request_is_answered(request: Any, as_upstream: bool) -> None:  # no
             (
                 'op: Unsupported value: "nope": supported values: "tolerates", "filter", "normalize", "evict", '
                 '"validate", "parse_taints", "set_taints", "ctp", "karmada_evict", "karmada_filter", '
-                '"pod_qos", "pod_requests", "pod_tolerations", "ocm_schedule", "ocm_taint_controller", '
-                '"ocm_taint_webhook"'
+                '"karmada_schedule", "pod_qos", "pod_requests", "pod_tolerations", "ocm_schedule", '
+                '"ocm_taint_controller", "ocm_taint_webhook"'
             ),
         ),
         ({"op": 5}, "op: Invalid value: 5: must be a string"),

@@ -61,8 +61,14 @@ if SHARED.is_dir():  # not collected in a clone alone: the committed copies are 
         assert wrong(vectors) == []
 
 
+def placement(request: Vector) -> Vector:
+    found: Vector = request["spec"].get("placement", {}) if request["op"] == "karmada_schedule" else {}
+    return found
+
+
 def tolerations(request: Vector) -> list[Vector]:
-    return [*request.get("tolerations", []), *([request["toleration"]] if "toleration" in request else [])]
+    placed = placement(request).get("clusterTolerations", [])
+    return [*request.get("tolerations", []), *([request["toleration"]] if "toleration" in request else []), *placed]
 
 
 def taints(request: Vector) -> list[Vector]:
@@ -101,6 +107,30 @@ def emptied(request: Vector) -> Vector:
     name = request.get("cluster", {}).get("metadata", {}).get("name", "member")
     said = f"Normal TaintClusterSucceed Update Cluster({name}) with taints(cluster now does not have taints) succeed"
     return {"taints": [], "patched": True, "events": [said]}
+
+
+def spread(request: Vector) -> dict[str, Vector]:
+    constraints = placement(request).get("spreadConstraints", [])
+    return {one.get("spreadByField", "cluster"): one for one in constraints}
+
+
+def division(request: Vector) -> Vector:
+    found: Vector = placement(request).get("replicaScheduling", {})
+    return found
+
+
+def summaries(request: Vector) -> list[Vector]:
+    return [cluster.get("status", {}).get("resourceSummary") or {} for cluster in request["clusters"]]
+
+
+def lacks_figures(request: Vector) -> bool:
+    wanted = {"pods", *request["spec"].get("replicaRequirements", {}).get("resourceRequest", {})}
+    return any(not wanted <= one.get("allocatable", {}).keys() for one in summaries(request))
+
+
+def requests_something(request: Vector) -> bool:
+    wanted = request["spec"].get("replicaRequirements", {}).get("resourceRequest", {})
+    return any(amount != "0" for amount in wanted.values())
 
 
 # For each deviation, the requests whose answers it may change.
@@ -155,6 +185,28 @@ MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
         or any("." in (p["metadata"].get("creationTimestamp") or "") for p in r.get("policies", []))
     ),
     Deviation.CLEAR_ERRORS: lambda r: "error" in evaluate(r, as_upstream=False) and r["op"] != "parse_taints",
+    Deviation.NO_MAXIMUM_MEANS_NO_LIMIT: lambda r: any(not one.get("maxGroups") for one in spread(r).values()),
+    Deviation.SCALE_DOWN_AMONG_THE_CHOSEN: lambda r: (
+        sum(one["replicas"] for one in r["spec"].get("clusters", [])) > r["spec"]["replicas"] > 0
+    ),
+    Deviation.UNKNOWN_ROOM_IS_ENOUGH: lacks_figures,
+    Deviation.UNKNOWN_KINDS_ARE_SERVED: lambda r: any(
+        not one.get("status", {}).get("apiEnablements") for one in r["clusters"]
+    ),
+    Deviation.NO_REQUESTS_NO_GRADES: lambda r: (
+        not requests_something(r) and any(one.get("allocatableModelings") for one in summaries(r))
+    ),
+    Deviation.SCALED_TO_ZERO_STAYS: lambda r: not r["spec"]["replicas"] and "replicaRequirements" in r["spec"],
+    Deviation.ZONES_AND_PROVIDERS_ARE_GROUPS: lambda r: bool(spread(r).keys() & {"zone", "provider"}),
+    Deviation.WEIGHTED_BY_DEFAULT: lambda r: (
+        division(r).get("replicaSchedulingType") == "Divided" and not division(r).get("replicaDivisionPreference")
+    ),
+    Deviation.FULL_GROUPS_ARE_COMPARED: lambda r: bool(spread(r).keys() - {"cluster"}),
+    Deviation.REASONS_ARE_COMPLETE: lambda r: (
+        any("deletionTimestamp" in one["metadata"] for one in r["clusters"])
+        or "unschedulable" in evaluate(r, as_upstream=True)
+    ),
+    Deviation.AFFINITY_GROUPS_FROM_THE_FIRST: lambda r: "clusterAffinities" in placement(r),
     **ocm_deviations.MAY_SHOW,
 }
 OCM = {operation for operation in OPERATIONS if operation.startswith("ocm_")}
@@ -189,6 +241,36 @@ def torn(name: str, created: str, **parts: Any) -> Vector:
     """A policy about the taint a:NoExecute."""
     spec = {"taints": [{"key": "a", "effect": "NoExecute"}], **parts}
     return {"metadata": {"name": name, "creationTimestamp": created}, "spec": spec}
+
+
+def member(name: str, *, deleted: bool = False, **parts: Any) -> Vector:
+    """A cluster of Karmada that serves Deployments and has room."""
+    room = {"allocatable": {"pods": "10", "cpu": "10", "memory": "10Gi"}}
+    served = [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]
+    metadata: Vector = {"name": name, **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})}
+    status = {"apiEnablements": served, "resourceSummary": room, **parts.pop("status", {})}
+    return {"metadata": metadata, "spec": parts, "status": status}
+
+
+def binding(members: list[Vector], replicas: int = 3, **parts: Any) -> Vector:
+    """A request about a Deployment."""
+    resource = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "w"}
+    spec = {"resource": resource, "replicas": replicas, "placement": {}, **parts}
+    return {"op": "karmada_schedule", "clusters": members, "spec": spec}
+
+
+def over(field: str, most: int = 1) -> Vector:
+    return {"spreadConstraints": [{"spreadByField": field, "minGroups": 1, "maxGroups": most}]}
+
+
+BY_ROOM: Vector = {
+    "replicaScheduling": {
+        "replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+    }
+}
+NODES: list[Vector] = [{"grade": 0, "count": 2}]
 
 
 NOT_READY: list[Vector] = [{"conditionType": "Ready", "operator": "In", "statusValues": ["False"]}]
@@ -413,6 +495,100 @@ SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
         {"op": "normalize", "score": [1]},
         {"scores": []},
         {"error": "score: Forbidden: unknown field; known fields: id, op, unstable, scores"},
+    ),
+    Deviation.NO_MAXIMUM_MEANS_NO_LIMIT: (
+        binding([member("a")], placement=over("cluster", 0)),
+        {"unschedulable": "failed to assign replicas: no clusters available to schedule"},
+        {"targets": {"a": 3}},
+    ),
+    Deviation.SCALE_DOWN_AMONG_THE_CHOSEN: (
+        binding(
+            [member("a"), member("b", region="r")],
+            2,
+            placement={**BY_ROOM, "clusterAffinity": {"clusterNames": ["a"]}},
+            clusters=[{"name": "a", "replicas": 3}, {"name": "b", "replicas": 3}],
+        ),
+        {"targets": {"a": 1, "b": 1}},
+        {"targets": {"a": 2}},
+    ),
+    Deviation.UNKNOWN_ROOM_IS_ENOUGH: (
+        binding([member("a", status={"resourceSummary": None})], placement=BY_ROOM),
+        {
+            "unschedulable": (
+                "failed to assign replicas: failed to scale up: "
+                "Clusters available replicas 0 are not enough to schedule."
+            )
+        },
+        {"targets": {"a": 3}},
+    ),
+    Deviation.UNKNOWN_KINDS_ARE_SERVED: (
+        binding([member("a", status={"apiEnablements": None})]),
+        {"fits": False, "why": {"a": "cluster(s) did not have the API resource"}},
+        {"fits": True, "targets": {"a": 3}},
+    ),
+    Deviation.NO_REQUESTS_NO_GRADES: (
+        binding(
+            [
+                member(
+                    "a",
+                    resourceModels=[{"grade": 0, "ranges": [{"name": "cpu", "min": "1"}]}],
+                    status={"resourceSummary": {"allocatable": {"pods": "10"}, "allocatableModelings": NODES}},
+                )
+            ],
+            placement=BY_ROOM,
+            replicaRequirements={"resourceRequest": {"cpu": "0"}},
+        ),
+        {
+            "unschedulable": (
+                "failed to assign replicas: failed to scale up: "
+                "Clusters available replicas -2 are not enough to schedule."
+            )
+        },
+        {"targets": {"a": 3}},
+    ),
+    Deviation.SCALED_TO_ZERO_STAYS: (
+        binding([member("a")], 0, replicaRequirements={"resourceRequest": {"cpu": "1"}}),
+        {"targets": {}},
+        {"targets": {"a": 0}},
+    ),
+    Deviation.ZONES_AND_PROVIDERS_ARE_GROUPS: (
+        binding([member("a", zones=["z"])], placement=over("zone")),
+        {"unschedulable": "failed to select clusters: just support cluster and region spread constraint"},
+        {"targets": {"a": 3}},
+    ),
+    Deviation.WEIGHTED_BY_DEFAULT: (
+        binding([member("a")], placement={"replicaScheduling": {"replicaSchedulingType": "Divided"}}),
+        {
+            "unschedulable": (
+                "failed to assign replicas: unsupported replica scheduling strategy, replicaSchedulingType: Divided, "
+                "replicaDivisionPreference: , please try another scheduling strategy"
+            )
+        },
+        {"targets": {"a": 3}},
+    ),
+    Deviation.FULL_GROUPS_ARE_COMPARED: (
+        binding([member("a", region="r")], 20, placement=over("region")),
+        {"panic": True},
+        {"targets": {"a": 20}},
+    ),
+    Deviation.REASONS_ARE_COMPLETE: (
+        binding([member("a", deleted=True)]),
+        {"fits": False, "why": {}},
+        {"fits": False, "why": {"a": "cluster(s) is being deleted"}},
+    ),
+    Deviation.AFFINITY_GROUPS_FROM_THE_FIRST: (
+        binding(
+            [member("a")],
+            placement={
+                "clusterAffinities": [
+                    {"affinityName": "g1", "clusterNames": ["a"]},
+                    {"affinityName": "g2", "clusterNames": ["b"]},
+                ]
+            },
+        )
+        | {"status": {"schedulerObservingAffinityName": "g2"}},
+        {"fits": False},
+        {"fits": True, "targets": {"a": 3}},
     ),
     **ocm_deviations.SHOWN,
 }

@@ -11,6 +11,20 @@ from moorage_schemas.resources.node import OpenTaint
 Amounts = dict[str, str | int | float]
 
 
+class ResourceRange(OpenModel):
+    """The amounts of a resource that the nodes of a grade have: from `min` to below `max`."""
+
+    name: str = ""
+    min: str | int | float = 0
+
+
+class ResourceModel(OpenModel):
+    """A grade of nodes, by their free resources."""
+
+    grade: int = 0
+    ranges: list[ResourceRange] | None = None
+
+
 class ClusterSpec(OpenModel):
     """`spec` of a cluster."""
 
@@ -22,6 +36,15 @@ class ClusterSpec(OpenModel):
 
     zones: list[str] | None = None
     taints: list[OpenTaint] | None = None
+    resource_models: list[ResourceModel] | None = None
+    """The grades that `status.resourceSummary.allocatableModelings` counts. If absent, Karmada's default grades."""
+
+
+class AllocatableModeling(OpenModel):
+    """The number of nodes of a grade."""
+
+    grade: int = 0
+    count: int = 0
 
 
 class ResourceSummary(OpenModel):
@@ -30,6 +53,7 @@ class ResourceSummary(OpenModel):
     allocatable: Amounts | None = None
     allocating: Amounts | None = None
     allocated: Amounts | None = None
+    allocatable_modelings: list[AllocatableModeling] | None = None
 
 
 class ApiResource(OpenModel):

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from moorage.apiserver.rules.validation.core import validate_tolerations
-from moorage.conformance import pod_operations
+from moorage.conformance import karmada_schedule, pod_operations
 from moorage.conformance.karmada import ctp, karmada_evict, karmada_filter
 from moorage.conformance.ocm_schedule import ocm_schedule
 from moorage.conformance.ocm_taints import taint_controller, taint_webhook
@@ -186,6 +186,7 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[RequestFields], Answer], tuple[s
     "ctp": (ctp, ("cluster", "conditions", "taints", "labels", "policies")),
     "karmada_evict": (karmada_evict, ("taints", "tolerations", "comparisonOperators", "now")),
     "karmada_filter": (karmada_filter, ("taints", "tolerations", "comparisonOperators", "now", "alreadyScheduled")),
+    "karmada_schedule": (karmada_schedule.schedule, karmada_schedule.FIELDS),
     "pod_qos": (pod_operations.pod_qos, ("pod",)),
     "pod_requests": (pod_operations.requests, ("pod", "running")),
     "pod_tolerations": (pod_operations.tolerations, ("pod", "daemon")),

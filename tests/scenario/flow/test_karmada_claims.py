@@ -35,6 +35,66 @@ def test_a_policy_for_all_namespaces_holds_what_it_has_claimed_until_it_goes() -
     assert not world.bound(), "it is selected no more"
 
 
+def test_a_policy_that_is_deleted_claims_nothing_new_and_keeps_what_it_has() -> None:
+    world = KarmadaWorld("c1", "c2")
+    world.policy("leaving")
+    world.deploy("old")
+    assert world.run().where("old-deployment") == {"c1": 1, "c2": 1}
+    world.mark("PropagationPolicy", "leaving", "a.example/b")
+    world.deploy("new")
+    world.run()
+    assert world.where("old-deployment") == {"c1": 1, "c2": 1}
+    assert world.workload("new-deployment") not in world.flow.table(PLACEMENTS)
+    world.policy("staying", ONE)
+    assert world.run().where("new-deployment") == {"c1": 1}
+    assert world.placed("old-deployment").policy == "PropagationPolicy/default/leaving"
+    world.delete("PropagationPolicy", "leaving")
+    assert world.run().placed("old-deployment").policy == "PropagationPolicy/default/staying"
+
+
+def delete_cluster(world: KarmadaWorld, name: str) -> None:
+    """Mark a cluster as deleted, as karmadactl unjoin does: its finalizer remains until it has no work."""
+    world.mark("Cluster", name, "karmada.io/cluster-controller")
+
+
+@pytest.mark.parametrize("placement", [ONE, {**ONE, **DYNAMIC}], ids=["duplicated", "divided"])
+def test_work_leaves_a_cluster_that_is_deleted_when_its_replacement_is_healthy(placement: dict[str, Any]) -> None:
+    world = KarmadaWorld("c1", "c2")
+    world.policy(placement=placement)
+    world.deploy("web", 3)
+    world.run()
+    assert world.where() == {"c1": 3}
+    delete_cluster(world, "c1")
+    world.run()
+    assert (world.where(), world.leaving()) == ({"c2": 3}, ["c1"])
+    assert world.placed().leaving[0].reason == "ClusterDeleted"
+    world.healthy("c2")
+    assert world.run().bound() == ["c2"]
+
+
+def test_work_leaves_a_cluster_that_is_deleted_at_the_end_of_its_grace_period_without_a_replacement() -> None:
+    world = KarmadaWorld("c1")
+    world.policy(placement=DYNAMIC, failover={"cluster": {"purgeMode": "Gracefully", "gracePeriodSeconds": 30}})
+    world.deploy("web", 3)
+    world.run()
+    delete_cluster(world, "c1")
+    world.run()
+    assert (world.where(), world.leaving(), world.bound()) == ({}, ["c1"], ["c1"])
+    assert world.placed().state is PlacementState.PENDING
+    world.advance(31)
+    assert world.bound() == []
+
+
+def test_work_leaves_a_cluster_that_is_deleted_at_once_if_its_policy_purges_directly() -> None:
+    world = KarmadaWorld("c1", "c2")
+    world.policy(placement=ONE, failover=DIRECT)
+    world.deploy("web")
+    world.run()
+    delete_cluster(world, "c1")
+    world.run()
+    assert (world.where(), world.bound()) == ({"c2": 1}, ["c2"])
+
+
 def test_a_bare_pod_moves_from_its_node_to_a_cluster_and_back() -> None:
     world = KarmadaWorld("c1")
     world.declare("Node", "n1")

@@ -66,8 +66,8 @@ def spread(field: str = "cluster", least: int = 1, most: int = 0) -> dict[str, A
 def cluster(
     name: str, *, taints: Sequence[Taint] = (), labels: Mapping[str, str] | None = None, **facts: Any
 ) -> ClusterInfo:
-    free, kinds = facts.pop("free", None), facts.pop("kinds", None)
-    return ClusterInfo(ClusterFacts(name=name, labels=labels or {}, **facts), tuple(taints), kinds, free)
+    others = {part: facts.pop(part) for part in ("free", "kinds", "grades", "deleted") if part in facts}
+    return ClusterInfo(ClusterFacts(name=name, labels=labels or {}, **facts), tuple(taints), **others)
 
 
 def candidate(name: str, room: int, score: int = 0, had: int = 0, **facts: Any) -> Candidate:
@@ -90,6 +90,7 @@ def decide(place: ClusterPlacement, *clusters: ClusterInfo, **changes: Any) -> C
 
 def test_the_rules_are_found() -> None:
     assert [one.name for one in ClusterScheduler(ClusterFleet()).filters] == [
+        "ClusterDeletion",
         "ClusterAffinity",
         "TaintToleration",
         "SpreadConstraint",
@@ -388,6 +389,83 @@ def test_room_is_what_is_left_of_it() -> None:
     assert room_for(one, (("nvidia.com/gpu", 1),), 5) == 0, "what it does not name it has not"
     assert room_for(cluster("b"), (("nvidia.com/gpu", 1),), 5) == 5, "nobody said, so it has enough"
     assert room_for(cluster("c", free={}), (("cpu", 1),), 5) == 5
+
+
+@table(
+    ("requests", "expected"),
+    [
+        ((("cpu", 1000),), 2 * 1 + 1 * 4),  # the grade of a core, and that of four
+        ((("cpu", 3000),), 1),  # only the highest one: a node with four cores takes one
+        ((("cpu", 100), ("memory", 2**30)), 2 * 1 + 1 * 8),
+        ((("cpu", 5000),), 0),
+        ((("cpu", 0),), 60),  # nothing is requested, so the grades do not matter
+        ((("nvidia.com/gpu", 1),), 3),  # the grades do not name it, so the summary counts
+    ],
+)
+def test_the_room_of_a_cluster_by_the_grades_of_its_nodes(requests: tuple[tuple[str, int], ...], expected: int) -> None:
+    free = {"cpu": 100_000, "memory": 2**40, "pods": 60, "nvidia.com/gpu": 3}
+    grades = (
+        (7, (("cpu", 0), ("memory", 0))),
+        (2, (("cpu", 1000), ("memory", 2**30))),
+        (1, (("cpu", 4000), ("memory", 2**33))),
+    )
+    assert room_for(cluster("a", free=free, grades=grades), requests, 500) == expected
+    assert room_for(cluster("a", free={**free, "pods": 1}, grades=grades), requests, 500) <= 1
+
+
+def test_grades_are_those_of_the_cluster_or_the_default_ones() -> None:
+    summary = {"allocatable": {"pods": "9"}, "allocatableModelings": [{"grade": 1, "count": 3}]}
+    document: dict[str, Any] = {
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": "a"},
+    }
+    default = ClusterInfo.of(document | {"status": {"resourceSummary": summary}}).grades
+    assert len(default) == 9
+    assert default[:2] == ((0, (("cpu", 0), ("memory", 0))), (3, (("cpu", 1000), ("memory", 4 * 2**30))))
+    models = [{"grade": 1, "ranges": [{"name": "cpu", "min": "500m"}]}]
+    own = ClusterInfo.of(document | {"spec": {"resourceModels": models}, "status": {"resourceSummary": summary}})
+    assert own.grades == ((3, (("cpu", 500),)),)
+    assert ClusterInfo.of(document | {"spec": {"resourceModels": models}}).grades == ()
+
+
+def test_a_cluster_that_is_deleted_gets_nothing_and_keeps_nothing() -> None:
+    fleet = ClusterFleet()
+    for one in (cluster("dying", free={"pods": 50}, deleted=True), cluster("ok", free={"pods": 9})):
+        fleet.put(one)
+    place = ClusterPlacement.model_validate(
+        {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}
+    )
+    decision = ClusterScheduler(fleet).decide(request(place, replicas=3, existing={"dying": 3}))
+    assert decision.targets == {"ok": 3}
+    assert [(one.filter, one.targets) for one in decision.filters] == [("ClusterDeletion", ("dying",))]
+
+
+def test_what_has_no_replicas_is_not_ordered_by_room() -> None:
+    fleet = ClusterFleet()
+    for one in (cluster("a", free={"pods": 1}), cluster("b", free={"pods": 90})):
+        fleet.put(one)
+    place = ClusterPlacement.model_validate({"spreadConstraints": [spread(most=1)]})
+    assert ClusterScheduler(fleet).decide(request(place)).targets == {"a": 0}
+    assert ClusterScheduler(fleet).decide(request(place, replicas=1)).targets == {"b": 1}
+
+
+def test_among_equals_the_first_of_the_binding_keeps_its_replicas() -> None:
+    place = ClusterPlacement.model_validate(
+        {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}
+    )
+    both = [candidate("m0", 9), candidate("m1", 9)]
+    assert divide(place, both, 2, {"m1": 3, "m0": 3}, "u") == {"m1": 2}
+    assert divide(place, both, 2, {"m0": 3, "m1": 3}, "u") == {"m0": 2}
+
+
+def test_a_change_of_grades_is_a_change_of_room() -> None:
+    fleet = ClusterFleet()
+    fleet.put(cluster("a", grades=((1, (("cpu", 1000),)),)))
+    version = fleet.version
+    assert fleet.put(cluster("a", grades=((2, (("cpu", 1000),)),))) is FleetChange.ROOM
+    assert fleet.version == version
+    assert fleet.put(cluster("a", grades=((2, (("cpu", 1000),)),), deleted=True)) is FleetChange.OPENED
 
 
 def test_each_filter_rules_out_in_upstreams_words() -> None:

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, Final, Self
 
 from moorage.decide.kubernetes.quantities import CPU, MEMORY, PODS, QuantityError, whole
+from moorage.decide.scheduling.karmada.resource_grades import Grades, grades_of
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
 from moorage_schemas.resources.cluster import Amounts, Cluster, ClusterStatus
 from moorage_schemas.taint import Taint
@@ -29,6 +30,12 @@ class ClusterInfo:
     free: Mapping[str, int] | None = None
     """The free resources in whole units. None if the cluster states none; then there is enough."""
 
+    grades: Grades = ()
+    """Its nodes by grades of free resources. Empty if it does not count them."""
+
+    deleted: bool = False
+    """Whether it is being deleted. It gets no new work, and loses the work that it has."""
+
     @property
     def name(self) -> str:
         """The cluster's name."""
@@ -37,8 +44,15 @@ class ClusterInfo:
     @classmethod
     def of(cls, document: Mapping[str, Any], taints: tuple[Taint, ...] = ()) -> Self:
         """Return the facts that placement uses from a `Cluster` object, and its taints."""
-        status = Cluster.model_validate(document).status
-        return cls(ClusterFacts.of(document), taints, _kinds(status), _free(status))
+        cluster = Cluster.model_validate(document)
+        return cls(
+            facts=ClusterFacts.of(document),
+            taints=taints,
+            kinds=_kinds(cluster.status),
+            free=_free(cluster.status),
+            grades=grades_of(cluster),
+            deleted=cluster.metadata.deletion_timestamp is not None,
+        )
 
 
 class FleetChange(IntEnum):
@@ -85,11 +99,11 @@ class ClusterFleet:
         if before is None:
             self.version += 1
             return FleetChange.OPENED
-        roomier = _roomier(before.free, cluster.free)
-        if replace(before, free=None) == replace(cluster, free=None):
+        roomier = _roomier(before.free, cluster.free) or before.grades != cluster.grades
+        if replace(before, free=None, grades=()) == replace(cluster, free=None, grades=()):
             return FleetChange.ROOM if roomier else FleetChange.WORSE
         self.version += 1
-        same = replace(before, taints=(), free=None) == replace(cluster, taints=(), free=None)
+        same = _without_room(before) == _without_room(cluster)
         # A taint that was added again, with another value or another time, is a different taint.
         opened = not same or not set(before.taints) <= set(cluster.taints)
         return FleetChange.OPENED if opened else FleetChange.ROOM if roomier else FleetChange.WORSE
@@ -100,6 +114,10 @@ class ClusterFleet:
             return False
         self.version += 1
         return True
+
+
+def _without_room(cluster: ClusterInfo) -> ClusterInfo:
+    return replace(cluster, taints=(), free=None, grades=())
 
 
 def _roomier(before: Mapping[str, int] | None, after: Mapping[str, int] | None) -> bool:

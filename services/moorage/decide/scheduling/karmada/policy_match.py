@@ -52,6 +52,9 @@ class Policy:
     name: str
     spec: PropagationSpec
     annotations: Mapping[str, str]
+    deleted: bool
+    """Whether it is being deleted. It keeps the resources that it has claimed, and claims no others."""
+
     placement_key: str
     """A hash of the placement. If it changes, the resources that the policy has placed must be placed again."""
 
@@ -79,6 +82,7 @@ def policy_of(document: Mapping[str, Any]) -> Policy:
         name=meta.name,
         spec=policy.spec,
         annotations=meta.annotations or {},
+        deleted=meta.deletion_timestamp is not None,
         placement_key=document_hash(placement),
     )
 
@@ -101,7 +105,9 @@ def claim(resource: Claimable, policies: Sequence[Policy], held: str = "") -> Po
     found = {
         policy.key: (policy, closeness)
         for policy in policies
-        if policy.namespace in {"", resource.namespace} and (closeness := match_of(policy, resource))
+        if policy.namespace in {"", resource.namespace}
+        and (policy.key == held or not policy.deleted)
+        and (closeness := match_of(policy, resource))
     }
     if held not in found:
         return _best(found.values())

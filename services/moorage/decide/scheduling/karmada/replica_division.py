@@ -15,6 +15,7 @@ from typing import Final
 
 from moorage.decide.kubernetes.quantities import PODS
 from moorage.decide.scheduling.karmada.fleet import TAKEN_AS_ENOUGH, ClusterInfo
+from moorage.decide.scheduling.karmada.resource_grades import room_by_grades
 from moorage.decide.taints.desired.cluster_affinity import selects
 from moorage_schemas.resources.policies import ClusterPlacement, ClusterPreferences
 
@@ -73,10 +74,17 @@ def division_of(placement: ClusterPlacement) -> Division:
 
 
 def room_for(cluster: ClusterInfo, requests: Sequence[tuple[str, int]], replicas: int) -> int:
-    """Return the number of replicas for which a cluster has room. If it does not state its resources, all of them."""
+    """Return the number of replicas for which a cluster has room. If it does not state its resources, all of them.
+
+    A cluster that counts its nodes by grade has room for as many replicas as these take. Otherwise, its free resources
+    together count.
+    """
     if cluster.free is None:
         return replicas
     most = cluster.free.get(PODS, MOST)
+    by_grades = room_by_grades(cluster.grades, requests) if cluster.grades else None
+    if by_grades is not None:
+        return min(most, by_grades)
     for resource, amount in requests:
         if amount > 0:
             free = cluster.free.get(resource, MOST * amount if resource in TAKEN_AS_ENOUGH else 0)
@@ -93,7 +101,7 @@ def divide(
         placement: states how to divide.
         candidates: the chosen clusters, best first. At least one.
         replicas: the number of replicas, greater than 0.
-        existing: the present assignment, by cluster.
+        existing: the present assignment, by cluster. When replicas are removed, its order decides among equals.
         uid: the uid of the resource. It decides which of two clusters with equal claims comes first, so that it is not
             the same cluster for all resources.
 
@@ -153,14 +161,12 @@ def _divide_by_room(
     candidates: Sequence[Candidate], replicas: int, existing: Mapping[str, int], uid: str, *, aggregated: bool
 ) -> dict[str, int]:
     names = {one.name for one in candidates}
-    assigned = {name: existing[name] for name in sorted(existing) if name in names}
+    assigned = {name: had for name, had in existing.items() if name in names}
     more = replicas - sum(assigned.values())
     if more == 0:
         return _some(assigned)
     if more < 0:
-        # In proportion to the present assignment.
-        rooms = sorted(assigned.items(), key=lambda item: -item[1])
-        return _some(_spread(rooms, replicas, uid, aggregated=aggregated))
+        return scaled_down(assigned, replicas, uid, aggregated=aggregated)
     rooms = sorted(((one.name, one.allocatable) for one in candidates), key=lambda item: -item[1])
     free = sum(room for _, room in rooms)
     if free < more:
@@ -169,6 +175,12 @@ def _divide_by_room(
         rooms.sort(key=lambda item: not assigned.get(item[0]))
     extra = _spread(rooms, more, uid, aggregated=aggregated)
     return _some({name: assigned.get(name, 0) + extra.get(name, 0) for name in assigned | extra})
+
+
+def scaled_down(assigned: Mapping[str, int], replicas: int, uid: str, *, aggregated: bool) -> dict[str, int]:
+    """Return fewer replicas, in proportion to the present assignment. Among equals, the first ones count first."""
+    rooms = sorted(assigned.items(), key=lambda item: -item[1])
+    return _some(_spread(rooms, replicas, uid, aggregated=aggregated))
 
 
 def _spread(rooms: Sequence[tuple[str, int]], replicas: int, uid: str, *, aggregated: bool) -> dict[str, int]:

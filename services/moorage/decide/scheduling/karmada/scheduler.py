@@ -96,10 +96,7 @@ class ClusterScheduler:
         candidates = sorted((self.candidate(request, one) for one in passed), key=preference)
         decision = replace(decision, scores=self._scores(request, candidates))
         try:
-            chosen = choose(request.placement, candidates, request.replicas)
-            if not request.replicas:
-                return replace(decision, targets=dict.fromkeys(sorted(one.name for one in chosen), 0))
-            targets = divide(request.placement, chosen, request.replicas, request.existing, request.uid)
+            targets = self.divide(request, self.choose(request, candidates))
         except (SpreadError, NotEnoughError) as error:
             return replace(
                 decision, message=f"{unavailable(len(fleet), results)} {error}".lstrip() if results else str(error)
@@ -142,8 +139,24 @@ class ClusterScheduler:
     def candidate(self, request: ClusterRequest, cluster: ClusterInfo) -> Candidate:
         """Return a cluster that passed, with its score and its room."""
         score = sum(one.weight * one.score(request, cluster) for one in self.prioritizers)
-        room = 0 if cluster.name in request.full else room_for(cluster, request.requests, request.replicas)
+        room = self.room(request, cluster)
         return Candidate(cluster, score, room, room + request.existing.get(cluster.name, 0))
+
+    def room(self, request: ClusterRequest, cluster: ClusterInfo) -> int:
+        """Return the number of replicas for which a cluster has room. A resource without replicas needs none."""
+        if not request.replicas or cluster.name in request.full:
+            return 0
+        return room_for(cluster, request.requests, request.replicas)
+
+    def choose(self, request: ClusterRequest, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        """Return the candidates that get a part of the resource. Raises SpreadError if it cannot be spread."""
+        return choose(request.placement, candidates, request.replicas)
+
+    def divide(self, request: ClusterRequest, chosen: Sequence[Candidate]) -> Mapping[str, int]:
+        """Return the replicas of each chosen cluster that gets some. Raises NotEnoughError if there is no room."""
+        if not request.replicas:
+            return dict.fromkeys(sorted(one.name for one in chosen), 0)
+        return divide(request.placement, chosen, request.replicas, request.existing, request.uid)
 
     def _scores(self, request: ClusterRequest, candidates: Sequence[Candidate]) -> tuple[TargetScore, ...]:
         return tuple(

@@ -92,7 +92,16 @@ UNIT: Final = 1000
 
 
 class SpreadError(Exception):
-    """The resource cannot be spread over the fitting clusters as its placement requires. The message states why."""
+    """The resource cannot be spread over the fitting clusters as its placement requires. The message states why.
+
+    Args:
+        reason: in upstream's words.
+        numbers: the numbers that it compares.
+    """
+
+    def __init__(self, reason: str, numbers: str = "") -> None:
+        super().__init__(f"{reason}: {numbers}" if numbers else reason)
+        self.reason = reason
 
 
 def choose(placement: ClusterPlacement, candidates: Sequence[Candidate], replicas: int) -> list[Candidate]:
@@ -112,7 +121,7 @@ def choose(placement: ClusterPlacement, candidates: Sequence[Candidate], replica
     labels = sorted(c.spread_by_label for c in placement.spread_constraints or () if c.spread_by_label)
     if labels:
         raise SpreadError(f"spreadConstraints: spreadByLabel {labels[0]!r} is not supported, use spreadByField")
-    if not constraints or _ignores_spread(placement):
+    if not constraints or ignores_spread(placement):
         return list(candidates)
     field = next((field for field in _GROUPED_BY if field in constraints), "")
     if field:
@@ -123,7 +132,8 @@ def choose(placement: ClusterPlacement, candidates: Sequence[Candidate], replica
     return _by_cluster(constraints[CLUSTER], candidates, need)
 
 
-def _ignores_spread(placement: ClusterPlacement) -> bool:
+def ignores_spread(placement: ClusterPlacement) -> bool:
+    """Return whether a placement uses all clusters that fit, as with division by static weights."""
     if division_of(placement) is not Division.STATIC_WEIGHT:
         return False
     weights = placement.replica_scheduling.weight_preference if placement.replica_scheduling else None
@@ -134,7 +144,7 @@ def _by_cluster(constraint: SpreadConstraint, candidates: Sequence[Candidate], n
     least = max(constraint.min_groups, 1)
     if len(candidates) < least:
         raise SpreadError(
-            f"the number of feasible clusters is less than spreadConstraint.MinGroups: {len(candidates)} of {least}"
+            "the number of feasible clusters is less than spreadConstraint.MinGroups", f"{len(candidates)} of {least}"
         )
     count = min(constraint.max_groups or len(candidates), len(candidates))
     chosen, rest = list(candidates[:count]), list(candidates[count:])
@@ -171,7 +181,7 @@ def _by_group(
     least, clusters = max(constraint.min_groups, 1), max(over.min_groups, 1)
     if len(members) < least:
         raise SpreadError(
-            f"the number of feasible {field} is less than spreadConstraint.MinGroups: {len(members)} of {least}"
+            f"the number of feasible {field} is less than spreadConstraint.MinGroups", f"{len(members)} of {least}"
         )
     duplicated = division_of(placement) is Division.DUPLICATED
     groups = [

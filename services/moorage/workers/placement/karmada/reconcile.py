@@ -30,6 +30,9 @@ from moorage_schemas.placement import LeavingTarget, PlacedTarget
 _TAKEN_OVER: Final = "TakenOver"
 """The reason of a target that was being left already when a mirrored binding was first seen."""
 
+_CLUSTER_DELETED: Final = "ClusterDeleted"
+"""The reason of a target that is left because the cluster is being deleted."""
+
 _REPLACED: Final = "Replaced"
 """The reason of a target that is left because other targets of the placement had to be left."""
 
@@ -164,8 +167,8 @@ def _lose(writer: BindingWriter, draft: BindingDraft, work: Work) -> None:
 def _finish_leaving(writer: BindingWriter, draft: BindingDraft) -> None:
     """End the bindings whose grace period has ended, or all of them when the replacement is healthy.
 
-    While no replacement exists, they stay, unless they are forced to leave without one. Work that leaves directly has
-    no grace period: its binding ends when its deployer has acknowledged.
+    While no replacement exists, they stay, unless they are forced to leave without one or the cluster is deleted. Work
+    that leaves directly has no grace period: its binding ends when its deployer has acknowledged.
     """
     if not draft.leaving:
         return
@@ -177,7 +180,8 @@ def _finish_leaving(writer: BindingWriter, draft: BindingDraft) -> None:
             is_ended = task is None or not task.waits
         else:
             is_acknowledged = task is not None and task.event.acknowledged is not None
-            is_ended = is_acknowledged or healthy or (may_end and one.until <= writer.now)
+            may_go = may_end or _is_deleted(writer, name)
+            is_ended = is_acknowledged or healthy or (may_go and one.until <= writer.now)
         if is_ended:
             del draft.leaving[name]
             draft.ended.add(name)
@@ -209,7 +213,7 @@ def _place(writer: BindingWriter, draft: BindingDraft) -> None:
         _bind_anew(draft, name)
         departure.stuck.discard(name)
     decision = departure.decision
-    if decision is None and _is_open(draft, request, requested):
+    if decision is None and _is_open(writer, draft, request, requested):
         decision = decide(writer.view.scheduler, request)
     if decision is not None:
         _take(writer, draft, decision, departure, requested)
@@ -233,11 +237,20 @@ def request_of(draft: BindingDraft, now: datetime | None) -> ClusterRequest:
         uid=draft.resource.uid,
         replicas=draft.demand.replicas,
         requests=draft.demand.requests,
-        existing={name: one.replicas for name, one in draft.kept.items()},
+        existing=_existing(draft),
         leaving=frozenset(draft.leaving),
         affinity_name=draft.affinity_name,
         now=now,
     )
+
+
+def _existing(draft: BindingDraft) -> dict[str, int]:
+    """Return the replicas of each cluster, in the order of the binding: that of its control plane, or by name."""
+    mirrored = draft.resource.mirrored
+    order = list(mirrored.clusters) if mirrored is not None else []
+    ranks = {name: rank for rank, name in enumerate(order)}
+    names = sorted(draft.kept, key=lambda name: (ranks.get(name, len(ranks)), name))
+    return {name: draft.kept[name].replicas for name in names}
 
 
 def _requested(writer: BindingWriter, draft: BindingDraft) -> dict[str, Requested]:
@@ -267,10 +280,14 @@ def _bind_anew(draft: BindingDraft, name: str) -> None:
     draft.kept[name] = draft.kept[name].model_copy(update={"binding_generation": draft.generation})
 
 
-def _is_open(draft: BindingDraft, request: ClusterRequest, requested: dict[str, Requested]) -> bool:
+def _is_open(
+    writer: BindingWriter, draft: BindingDraft, request: ClusterRequest, requested: dict[str, Requested]
+) -> bool:
     """Return whether a decision is necessary apart from the clusters that the resource must leave."""
     known = draft.known
     if known is None or known.placement_key != draft.placement_key or not is_steady(request):
+        return True
+    if any(_is_deleted(writer, name) for name in draft.kept):
         return True
     whole = sum(request.existing.values()) == request.replicas
     return not whole or (known.reason not in {SCHEDULED, NO_REPLACEMENT} and not requested)
@@ -302,13 +319,17 @@ def _take(
         # that no longer fits at all.
         draft.reason, draft.message = UNSCHEDULABLE, decision.message
         stay = decision.fits or departure.left
-        draft.kept = {name: one for name, one in before.items() if stay and name not in departure.left}
+        draft.kept = {
+            name: one
+            for name, one in before.items()
+            if stay and name not in departure.left and not _is_deleted(writer, name)
+        }
     dropped = [before[name] for name in sorted(before) if name not in draft.kept]
     leaves = departure.left or any(one.target.name in requested for one in dropped)
-    gently = leaves and writer.rules.purge_mode_of(draft.policy) != DIRECTLY
+    gently = writer.rules.purge_mode_of(draft.policy) != DIRECTLY
     for one in dropped:
         name, task = one.target.name, requested.get(one.target.name)
-        if gently or (task is not None and task.waits):
+        if (gently and (leaves or _is_deleted(writer, name))) or (task is not None and task.waits):
             draft.leaving[name] = _leaving(writer, draft, one, task)
         else:
             draft.ended.add(name)
@@ -328,5 +349,14 @@ def _leaving(writer: BindingWriter, draft: BindingDraft, one: PlacedTarget, task
         since=writer.at,
         until=writer.at + writer.rules.grace_of(draft.policy),
         purge_mode=writer.rules.purge_mode_of(draft.policy),
-        reason=task.event.reason if task is not None else _REPLACED,
+        reason=task.event.reason if task is not None else _why_left(writer, one),
     )
+
+
+def _why_left(writer: BindingWriter, one: PlacedTarget) -> str:
+    return _CLUSTER_DELETED if _is_deleted(writer, one.target.name) else _REPLACED
+
+
+def _is_deleted(writer: BindingWriter, name: str) -> bool:
+    """Return whether a cluster is being deleted, so that nothing may stay there."""
+    return name in writer.view.fleet and writer.view.fleet[name].deleted

@@ -99,6 +99,7 @@ def _policy(found: ResourceBinding) -> Policy:
         name=name or wide,
         spec=PropagationSpec(placement=placement, failover=found.spec.failover),
         annotations=annotations,
+        deleted=False,
         placement_key=document_hash(placement.model_dump(mode="json", exclude_none=True)),
     )
 
