@@ -82,6 +82,7 @@ def _read(path: Path) -> Running:
         uid=found["uid"],
         generation=found["generation"],
         revision=found["revision"],
+        preserved=found.get("preserved", False),
     )
 
 

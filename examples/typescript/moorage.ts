@@ -9,6 +9,8 @@ export interface Target { kind: string; name: string; cluster?: string }
 
 export interface Binding {
   workload: Workload; target: Target; uid: string; generation: number; revision: number; replicas: number;
+  suspended?: boolean; // nothing is to be started or changed for now
+  preserved?: boolean; // the work stays when the binding ends, unless it was evicted
 }
 
 export interface Eviction {
@@ -20,6 +22,7 @@ export interface Eviction {
 // What runs, with the numbers of the binding for which it was started.
 export interface Running {
   workload: string; target: string; uid: string; generation: number; revision: number; replicas: number;
+  preserved?: boolean;
 }
 
 export type Step = { place: Binding } | { remove: Running; reason: string };
@@ -41,6 +44,7 @@ export function runningOf(b: Binding): Running {
   return {
     workload: workloadKey(b.workload), target: targetKey(b.target), uid: b.uid,
     generation: b.generation, revision: b.revision, replicas: b.replicas,
+    ...(b.preserved ? { preserved: true } : {}),
   };
 }
 
@@ -97,10 +101,12 @@ export class Tables {
       if (bound?.uid === r.uid && bound.generation < r.generation) return undefined; // what was read is older
       if (wanted?.uid === r.uid) continue;
       const e = this.evictionOf(key, r.uid, r.generation);
-      if (e !== undefined && mustLeave(e)) return { remove: r, reason: e.reason };
+      const isEvicted = e !== undefined && mustLeave(e);
+      if (r.preserved && bound === undefined && (!isEvicted || e.state === "Cancelled")) return undefined;
+      if (isEvicted) return { remove: r, reason: e.reason };
       return { remove: r, reason: bound !== undefined && bound.uid !== r.uid ? "Replaced" : "BindingEnded" };
     }
-    if (wanted === undefined) return undefined;
+    if (wanted === undefined || wanted.suspended) return undefined;
     const isApplied = runs.some((r) =>
       r.generation > wanted.generation || (r.generation === wanted.generation && r.revision >= wanted.revision));
     return isApplied ? undefined : { place: wanted };

@@ -212,6 +212,12 @@ class WorkloadBound(Model):
     """How the workload leaves when a taint evicts it: `Directly` or `Gracefully`. With `Gracefully` its binding stays
     until the replacement is healthy or the grace period ends. Empty if the dialect has no purge modes."""
 
+    suspended: Annotated[bool, Field(exclude_if=lambda suspended: not suspended)] = False
+    """Whether nothing is to be started or changed on the target for now. What runs there goes on running."""
+
+    preserved: Annotated[bool, Field(exclude_if=lambda preserved: not preserved)] = False
+    """Whether the work stays on the target when its binding ends, unless it was evicted."""
+
     deployer: Annotated[str, Field(exclude_if=lambda deployer: not deployer)] = ""
     """The deployer that has to acknowledge evictions of this binding, because the workload lives in a real cluster
     that a bridge mirrors: the bridge's source. Empty if it follows from reports."""

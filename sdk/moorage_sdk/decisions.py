@@ -28,7 +28,7 @@ REPLACED = "Replaced"
 class Running:
     """A workload that runs on a target, as the platform of a deployer knows it.
 
-    A deployer stores the four values of the binding beside the work, for example as labels. They tell it after a
+    A deployer stores these values of the binding beside the work, for example as labels. They tell it after a
     restart for which binding the work was started.
     """
 
@@ -43,6 +43,9 @@ class Running:
     revision: int = 1
     """The revision of the binding that was last applied to it."""
 
+    preserved: bool = False
+    """Whether it stays when its binding ends, unless it was evicted."""
+
     @property
     def key(self) -> str:
         """The record key of its binding."""
@@ -51,7 +54,7 @@ class Running:
     @classmethod
     def of(cls, bound: WorkloadBound) -> Running:
         """Work that runs once a binding has been carried out."""
-        return cls(bound.workload, bound.target, bound.uid, bound.generation, bound.revision)
+        return cls(bound.workload, bound.target, bound.uid, bound.generation, bound.revision, bound.preserved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,19 +156,27 @@ class Decisions:
                 return None  # the table is older than what runs
             if wanted is None or wanted.uid != running.uid:
                 return self._removal(running, bound)
-        if wanted is None:
+        if wanted is None or wanted.suspended:
             return None
         if running is not None and (running.generation, running.revision) >= _version(wanted):
             return None
         return Place(wanted)
 
-    def _removal(self, running: Running, bound: WorkloadBound | None) -> Remove:
+    def _removal(self, running: Running, bound: WorkloadBound | None) -> Remove | None:
         event = self._evictions.get(running.key, {}).get(running.generation)
+        stays = running.preserved and bound is None
         if event is not None and event.workload_uid in {"", running.uid} and must_leave(event):
-            return Remove(running, event.reason, event.message, event)
+            # One that was cancelled because the binding has ended was no eviction in the end.
+            return None if stays and event.state is EvictionState.CANCELLED else _evicted(running, event)
+        if stays:
+            return None
         if bound is not None and bound.uid != running.uid:
             return Remove(running, REPLACED, f"{running.workload} was created again under its name")
         return Remove(running, BINDING_ENDED, "the binding has ended")
+
+
+def _evicted(running: Running, event: EvictionDecided) -> Remove:
+    return Remove(running, event.reason, event.message, event)
 
 
 def must_leave(event: EvictionDecided) -> bool:

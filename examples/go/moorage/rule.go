@@ -62,6 +62,8 @@ type Binding struct {
 	Generation int64    `json:"generation"`
 	Revision   int64    `json:"revision"`
 	Replicas   int64    `json:"replicas"`
+	Suspended  bool     `json:"suspended"` // nothing is to be started or changed for now
+	Preserved  bool     `json:"preserved"` // the work stays when the binding ends, unless it was evicted
 }
 
 // Eviction is the state of one eviction.
@@ -86,6 +88,7 @@ type Running struct {
 	Generation int64  `json:"generation"`
 	Revision   int64  `json:"revision"`
 	Replicas   int64  `json:"replicas"`
+	Preserved  bool   `json:"preserved"`
 }
 
 // Key is the key of its binding.
@@ -93,7 +96,7 @@ func (r Running) Key() string { return r.Workload + "|" + r.Target }
 
 // Of is what runs once a binding has been carried out.
 func Of(b Binding) Running {
-	return Running{b.Workload.Key(), b.Target.Key(), b.UID, b.Generation, b.Revision, b.Replicas}
+	return Running{b.Workload.Key(), b.Target.Key(), b.UID, b.Generation, b.Revision, b.Replicas, b.Preserved}
 }
 
 // Tables are the last records of each key.
@@ -165,14 +168,19 @@ func (t *Tables) Next(key string, runs []Running) *Step {
 			continue
 		}
 		reason := "BindingEnded"
-		if e, found := t.evictionOf(key, r.UID, r.Generation); found && MustLeave(e) {
+		e, isEvicted := t.evictionOf(key, r.UID, r.Generation)
+		isEvicted = isEvicted && MustLeave(e)
+		if r.Preserved && !isBound && (!isEvicted || e.State == "Cancelled") {
+			return nil
+		}
+		if isEvicted {
 			reason = e.Reason
 		} else if isBound && bound.UID != r.UID {
 			reason = "Replaced"
 		}
 		return &Step{Remove: &r, Reason: reason}
 	}
-	if !isWanted {
+	if !isWanted || wanted.Suspended {
 		return nil
 	}
 	for _, r := range runs {

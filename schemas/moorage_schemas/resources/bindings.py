@@ -8,7 +8,7 @@ from pydantic import Field
 
 from moorage_schemas.base import OpenModel, Timestamp
 from moorage_schemas.resources.meta import Resource
-from moorage_schemas.resources.policies import ClusterPlacement, Failover
+from moorage_schemas.resources.policies import ClusterPlacement, Failover, Suspension
 
 
 class ObjectReference(OpenModel):
@@ -49,7 +49,7 @@ class GracefulEvictionTask(OpenModel):
     creation_timestamp: Timestamp | None = None
 
 
-class Suspension(OpenModel):
+class BindingSuspension(Suspension):
     """What is not to happen to a binding for now."""
 
     scheduling: bool | None = None
@@ -66,7 +66,8 @@ class ResourceBindingSpec(OpenModel):
     placement: ClusterPlacement | None = None
     failover: Failover | None = None
     scheduler_name: str = ""
-    suspension: Suspension | None = None
+    suspension: BindingSuspension | None = None
+    preserve_resources_on_deletion: bool | None = None
 
 
 class ResourceBindingStatus(OpenModel):

@@ -134,6 +134,24 @@ class Failover(OpenModel):
     cluster: ClusterFailover | None = None
 
 
+class SuspendedClusters(OpenModel):
+    """Clusters, by name."""
+
+    cluster_names: list[str] | None = None
+
+
+class Suspension(OpenModel):
+    """Which clusters get nothing new for now. What is there stays as it is."""
+
+    dispatching: bool | None = None
+    dispatching_on_clusters: SuspendedClusters | None = None
+
+    def holds(self, cluster: str) -> bool:
+        """Return whether a cluster gets nothing new for now."""
+        listed = self.dispatching_on_clusters
+        return self.dispatching is True or (listed is not None and cluster in (listed.cluster_names or ()))
+
+
 class PropagationSpec(OpenModel):
     """`spec` of a propagation policy."""
 
@@ -144,7 +162,12 @@ class PropagationSpec(OpenModel):
     """`Always` or `Never`: whether the policy takes over resources that a policy of lower priority has claimed."""
 
     failover: Failover | None = None
-    suspension: dict[str, object] | None = None
+    suspension: Suspension | None = None
+    preserve_resources_on_deletion: bool | None = None
+    """Whether the resources stay on the clusters when they, or the policy, are deleted."""
+
+    scheduler_name: str = ""
+    """The scheduler that chooses clusters. Moorage leaves the resources of other schedulers where they are."""
 
 
 class PropagationPolicy(Resource):

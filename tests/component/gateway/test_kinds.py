@@ -546,6 +546,8 @@ async def test_a_resource_binding_shows_where_a_resource_belongs_and_how_it_fare
     assert found["metadata"]["ownerReferences"][0]["uid"] == uid
     assert found["spec"] == {
         "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web", "uid": uid},
+        "conflictResolution": "Abort",
+        "schedulerName": "default-scheduler",
         "replicas": 3,
         "clusters": [{"name": "b", "replicas": 2}, {"name": "a", "replicas": 1}],
         "gracefulEvictionTasks": [

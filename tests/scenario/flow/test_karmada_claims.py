@@ -95,6 +95,45 @@ def test_work_leaves_a_cluster_that_is_deleted_at_once_if_its_policy_purges_dire
     assert (world.where(), world.bound()) == ({"c2": 1}, ["c2"])
 
 
+def test_dispatching_is_suspended_for_all_clusters_or_some_and_goes_on_afterwards() -> None:
+    world = KarmadaWorld("c1", "c2")
+    world.deploy("web")
+    world.policy(suspension={"dispatching": True})
+    world.run()
+    assert world.where() == {"c1": 1, "c2": 1}
+    assert [world.binding(name).suspended for name in ("c1", "c2")] == [True, True]
+    world.policy(suspension={"dispatchingOnClusters": {"clusterNames": ["c2"]}})
+    world.run()
+    assert [world.binding(name).suspended for name in ("c1", "c2")] == [False, True]
+    before = world.binding("c2")
+    world.policy()
+    world.run()
+    after = world.binding("c2")
+    assert (after.suspended, after.generation, after.revision > before.revision) == (False, before.generation, True)
+
+
+def test_a_binding_states_that_its_work_is_preserved() -> None:
+    world = KarmadaWorld("c1")
+    world.deploy("web")
+    world.policy(preserveResourcesOnDeletion=True)
+    assert world.run().binding("c1").preserved
+    world.policy()
+    assert not world.run().binding("c1").preserved
+
+
+def test_the_resources_of_another_scheduler_stay_where_they_are() -> None:
+    world = KarmadaWorld("c1", "c2")
+    world.deploy("web")
+    world.policy(schedulerName="other")
+    world.run()
+    assert (world.bound(), world.placed().reason) == ([], "OtherScheduler")
+    assert world.placed().message == "it is placed by the scheduler other"
+    world.policy(schedulerName="default-scheduler", placement={"clusterAffinity": {"clusterNames": ["c1"]}})
+    assert world.run().bound() == ["c1"]
+    world.policy(schedulerName="other")
+    assert world.run().bound() == ["c1"]
+
+
 def test_a_bare_pod_moves_from_its_node_to_a_cluster_and_back() -> None:
     world = KarmadaWorld("c1")
     world.declare("Node", "n1")

@@ -95,5 +95,31 @@ def test_tombstones_end_the_binding_and_forget_the_eviction() -> None:
     assert step.reason == "BindingEnded"
 
 
+def test_nothing_is_started_or_changed_while_it_is_suspended() -> None:
+    assert tables(bound(suspended=True)).step(KEY, None) is None
+    assert tables(bound(revision=2, suspended=True)).step(KEY, Running.of(bound())) is None
+    assert tables(bound(revision=3)).step(KEY, Running.of(bound())) == Place(bound(revision=3))
+    assert isinstance(tables(bound(suspended=True), evicted(REQUESTED)).step(KEY, Running.of(bound())), Remove)
+
+
+@table(
+    ("event", "stays"),
+    [
+        (None, True),
+        (evicted(EvictionState.CANCELLED, reason="BindingEnded"), True),
+        (evicted(REQUESTED), False),
+        (evicted(EvictionState.COMPLETED, purge_mode="Gracefully"), False),
+    ],
+)
+def test_what_is_preserved_stays_when_its_binding_ends_unless_it_was_evicted(
+    event: EvictionDecided | None, *, stays: bool
+) -> None:
+    decisions = tables(bound(preserved=True), *([event] if event is not None else []))
+    decisions.fold_binding(KEY, None)
+    step = decisions.step(KEY, Running.of(bound(preserved=True)))
+    assert (step is None) is stays
+    assert isinstance(decisions.step(KEY, Running.of(bound())), Remove)
+
+
 def test_the_target_is_part_of_both_keys() -> None:
     assert target_of(KEY) == target_of(eviction_key(POD, NODE, 4)) == NODE

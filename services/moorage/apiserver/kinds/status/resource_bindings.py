@@ -26,6 +26,17 @@ KIND: Final = "ResourceBinding"
 API_VERSION: Final = "work.karmada.io/v1alpha2"
 _HEALTH: Final = {ConditionStatus.TRUE: "Healthy", ConditionStatus.FALSE: "Unhealthy"}
 _PRODUCER: Final = "TaintManager"
+_OF_ITS_POLICY: Final = (
+    "placement",
+    "failover",
+    "suspension",
+    "preserveResourcesOnDeletion",
+    "schedulerName",
+    "conflictResolution",
+    "propagateDeps",
+)
+"""The fields that a binding has from its policy."""
+
 _UNTOLERATED: Final = "TaintUntolerated"
 _SUCCESS: Final = "Success"
 _SCHEDULED: Final = "Scheduled"
@@ -111,7 +122,7 @@ def _spec(placed: WorkloadPlaced, owner: ResourceDeclared, policy: ResourceDecla
     if placed.leaving:
         spec["gracefulEvictionTasks"] = [_task(leaving) for leaving in placed.leaving]
     wanted = part(policy.object, "spec") if policy is not None else {}
-    for name in ("placement", "failover"):
+    for name in _OF_ITS_POLICY:
         if wanted.get(name):
             spec[name] = wanted[name]
     return spec

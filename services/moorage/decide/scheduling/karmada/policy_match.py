@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from moorage.decide.kubernetes.hashes import document_hash
 from moorage.decide.kubernetes.selectors import matches_labels
+from moorage.decide.scheduling.karmada.mirrored_bindings import KARMADA_SCHEDULER, SCHEDULER
 from moorage_schemas.resource import resource_key
 from moorage_schemas.resources.policies import (
     ClusterPropagationPolicy,
@@ -24,6 +25,9 @@ CLUSTER_WIDE: Final = "ClusterPropagationPolicy"
 
 ALWAYS: Final = "Always"
 """The value of `preemption` with which a policy claims resources of a policy of lower priority."""
+
+_OWN_SCHEDULERS: Final = frozenset({"", KARMADA_SCHEDULER, SCHEDULER})
+"""The values of a policy's `schedulerName` for which Moorage chooses clusters. Mirrored bindings have others."""
 
 _MATCHES_ALL, _MATCHES_LABELS, _MATCHES_NAME = 1, 2, 3
 
@@ -57,6 +61,11 @@ class Policy:
 
     placement_key: str
     """A hash of the placement. If it changes, the resources that the policy has placed must be placed again."""
+
+    @property
+    def other_scheduler(self) -> str:
+        """The name of another scheduler that chooses the clusters of its resources. Empty for Moorage."""
+        return "" if self.spec.scheduler_name in _OWN_SCHEDULERS else self.spec.scheduler_name
 
     @property
     def cluster_wide(self) -> bool:

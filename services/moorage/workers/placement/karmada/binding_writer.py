@@ -157,7 +157,7 @@ class BindingWriter:
         found = []
         was = draft.known.targets if draft.known is not None else {}
         for name, one in sorted(draft.kept.items()):
-            terms = terms_of(draft.policy, draft.resource, draft.demand, self.rules, one.replicas)
+            terms = terms_of(draft.policy, draft.resource, draft.demand, self.rules, one)
             key = binding_key(draft.workload, one.target)
             bound = self.state.binding(key)
             if bound is not None and bound.generation != one.binding_generation:
@@ -172,7 +172,7 @@ class BindingWriter:
             # One that was being left when it was first seen has no binding yet, from which its eviction follows.
             new = leaving.binding_generation == draft.generation
             if (new or repair) and self.state.binding(binding_key(draft.workload, leaving.target)) is None:
-                terms = terms_of(draft.policy, draft.resource, draft.demand, self.rules, leaving.replicas)
+                terms = terms_of(draft.policy, draft.resource, draft.demand, self.rules, leaving)
                 found.append(self._bound(draft, cluster_ref(name), leaving.binding_generation, terms, leaving.since))
         return found
 
@@ -194,6 +194,8 @@ class BindingWriter:
             replicas=terms.replicas,
             purge_mode=terms.purge_mode,
             deployer=terms.deployer,
+            suspended=terms.suspended,
+            preserved=terms.preserved,
         )
 
     def _has_changed(self, draft: BindingDraft, *, repair: bool) -> bool:

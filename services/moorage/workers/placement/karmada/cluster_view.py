@@ -67,6 +67,8 @@ class Terms:
     labels: tuple[tuple[str, str], ...]
     purge_mode: str
     deployer: str = ""
+    suspended: bool = False
+    preserved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +287,8 @@ def bound_of(event: WorkloadBound) -> ClusterBinding:
         labels=tuple(sorted(event.labels.items())),
         purge_mode=event.purge_mode,
         deployer=event.deployer,
+        suspended=event.suspended,
+        preserved=event.preserved,
     )
     return ClusterBinding(event.generation, event.revision, event.bound_time, _shared(terms))
 

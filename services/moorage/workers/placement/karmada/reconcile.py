@@ -62,7 +62,9 @@ def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]
         writer.write(draft, repair=work.repair)
         return
     _finish_leaving(writer, draft)
-    if draft.demand.error:
+    if policy.other_scheduler:
+        draft.reason, draft.message = OTHER_SCHEDULER, f"it is placed by the scheduler {policy.other_scheduler}"
+    elif draft.demand.error:
         draft.reason, draft.message = INVALID, draft.demand.error
     else:
         _place(writer, draft)

@@ -97,7 +97,12 @@ def _policy(found: ResourceBinding) -> Policy:
         key=key,
         namespace=namespace,
         name=name or wide,
-        spec=PropagationSpec(placement=placement, failover=found.spec.failover),
+        spec=PropagationSpec(
+            placement=placement,
+            failover=found.spec.failover,
+            suspension=found.spec.suspension,
+            preserve_resources_on_deletion=found.spec.preserve_resources_on_deletion,
+        ),
         annotations=annotations,
         deleted=False,
         placement_key=document_hash(placement.model_dump(mode="json", exclude_none=True)),

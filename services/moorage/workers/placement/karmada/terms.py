@@ -12,6 +12,7 @@ from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.placement.engine.pod_source import PodSource
 from moorage.workers.placement.karmada.cluster_view import Terms
 from moorage.workers.placement.karmada.resource import ClaimedResource, Demand
+from moorage_schemas.placement import LeavingTarget, PlacedTarget
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.resources.workload_kinds import RESOURCE_BINDING
@@ -87,8 +88,11 @@ def demand_of(owner: PodSource | None, rules: tuple[DedicatedNodes, ...], rules_
     return Demand(replicas, requests if replicas else ())
 
 
-def terms_of(policy: Policy, resource: ClaimedResource, demand: Demand, rules: Rules, replicas: int) -> Terms:
-    """Return the terms of a binding to a cluster with a number of replicas."""
+def terms_of(
+    policy: Policy, resource: ClaimedResource, demand: Demand, rules: Rules, placed: PlacedTarget | LeavingTarget
+) -> Terms:
+    """Return the terms of a binding to a cluster."""
+    replicas, suspension = placed.replicas, policy.spec.suspension
     return Terms(
         tolerations=tuple(
             Toleration(
@@ -105,6 +109,8 @@ def terms_of(policy: Policy, resource: ClaimedResource, demand: Demand, rules: R
         labels=tuple(sorted(resource.claimable.labels.items())),
         purge_mode=rules.purge_mode_of(policy),
         deployer=resource.mirrored.bridge if resource.mirrored is not None else "",
+        suspended=suspension is not None and suspension.holds(placed.target.name),
+        preserved=policy.spec.preserve_resources_on_deletion is True,
     )
 
 
