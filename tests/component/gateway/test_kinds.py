@@ -219,6 +219,26 @@ async def test_a_failing_application_is_nobodys_business_here() -> None:
     assert "spec.failover.application has no effect" in answer.headers["warning"]
 
 
+async def test_fields_of_a_policy_that_nothing_reads_are_named_to_their_writer() -> None:
+    body = propagation(
+        propagateDeps=True,
+        conflictResolution="Overwrite",
+        schedulePriority={"priorityClassSource": "KubePriorityClass", "priorityClassName": "high"},
+        failover={"cluster": {"statePreservation": {"rules": [{"aliasLabelName": "a", "jsonPath": "{.b}"}]}}},
+    )
+    told = (await Fixture(settings=Settings(feature_gates="Failover=true")).call("POST", PROPAGATION, body)).headers
+    named = [text.split('"')[1].partition(" has no effect")[0] for text in told.get_list("warning")]
+    assert sorted(named) == [
+        "spec.conflictResolution",
+        "spec.failover.cluster.statePreservation",
+        "spec.propagateDeps",
+        "spec.schedulePriority",
+    ]
+    quiet = propagation(conflictResolution="Abort", schedulerName="default-scheduler", suspension={"dispatching": True})
+    answer = await Fixture().call("POST", PROPAGATION, quiet)
+    assert "warning" not in answer.headers
+
+
 async def test_policies_get_upstreams_defaults() -> None:
     gateway = Fixture()
     body = propagation(

@@ -22,6 +22,7 @@ from moorage.apiserver.machinery.openapi.built_in import structural_errors
 from moorage.apiserver.machinery.openapi.registry import Origin, origin_of, schema_of
 from moorage.apiserver.rules.feature_gates import FeatureGates
 from moorage.apiserver.rules.field_defaults import with_field_defaults
+from moorage.apiserver.rules.field_effects import ineffective_fields
 from moorage.apiserver.rules.validation.core import validate_domains, validate_ties, without_domain
 from moorage.apiserver.storage.tables import Tables
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError, forbidden, invalid, quote
@@ -260,6 +261,7 @@ def warnings(document: Mapping[str, Any], kind: Kind[Any], switches: FeatureGate
         for error in unknown_fields(kind.model.model_validate(document), kind):
             yield f'unknown field "{error.path}"'
     yield from kind.warnings(document, switches)
+    yield from ineffective_fields(kind.kind, document)
 
 
 def finalizer_warnings(sent: Mapping[str, Any]) -> Iterator[str]:

@@ -118,8 +118,6 @@ class Propagation(Kind[ResourceT]):
         failover = (document.get("spec") or {}).get("failover") or {}
         if failover.get("cluster") and not gates.failover:
             yield f"spec.failover.cluster has no effect until {FAILOVER_SWITCH} of {CONFIGURATION} is true"
-        if failover.get("application"):
-            yield "spec.failover.application has no effect: Moorage acts on taints of clusters, not on applications"
 
 
 def eviction_tasks(binding: Object) -> list[dict[str, Any]]:

@@ -146,8 +146,6 @@ class PlacementKind(Kind["Placement"]):
         from moorage_schemas.resources.pod import OpenToleration
 
         spec = document.get("spec") or {}
-        if spec.get("spreadPolicy"):
-            yield "spec.spreadPolicy has no effect"
         tolerations = [OpenToleration.model_validate(one) for one in spec.get("tolerations") or ()]
         wrong = [*misconfigured_expressions(spec), *misconfigured_tolerations(tolerations)]
         yield from (f"the placement is misconfigured: {error}" for error in wrong)
