@@ -103,6 +103,9 @@ class WorkloadPlaced(Model):
     """The hash of the pod template from which the workload was created, so that pods of a changed template are
     replaced. For a ResourceBinding: the hash of the policy's placement."""
 
+    owner_version: Annotated[int, Field(exclude_if=lambda version: not version)] = 0
+    """The version of the owner to which a lazy policy was applied. 0 for other policies."""
+
     index: int = 0
     """The index of the workload among the replicas of its owner."""
 

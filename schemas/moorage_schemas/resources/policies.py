@@ -163,6 +163,9 @@ class PropagationSpec(OpenModel):
 
     failover: Failover | None = None
     suspension: Suspension | None = None
+    activation_preference: str = ""
+    """With `Lazy`, a change of the policy applies to a resource when the resource changes."""
+
     preserve_resources_on_deletion: bool | None = None
     """Whether the resources stay on the clusters when they, or the policy, are deleted."""
 

@@ -54,6 +54,7 @@ class Deviation(Enum):
     DELETED_CLUSTERS_ARE_LEFT_GENTLY = "deleted-clusters-are-left-gently"
     AFFINITY_GROUPS_FROM_THE_FIRST = "affinity-groups-from-the-first"
     CLAIM_ENDS_WITH_ITS_POLICY = "claim-ends-with-its-policy"
+    LAZY_UNTIL_NEEDED = "lazy-until-needed"
     EXPIRED_TOLERATION_KEEPS_AWAY = "expired-toleration-keeps-away"
     SECONDS_DO_NOT_OVERFLOW = "seconds-do-not-overflow"
     SECONDS_WITH_ANY_EFFECT = "seconds-with-any-effect"

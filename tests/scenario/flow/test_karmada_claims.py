@@ -134,6 +134,42 @@ def test_the_resources_of_another_scheduler_stay_where_they_are() -> None:
     assert world.run().bound() == ["c1"]
 
 
+def on(cluster: str) -> dict[str, Any]:
+    return {"clusterAffinity": {"clusterNames": [cluster]}}
+
+
+def test_a_lazy_policy_applies_when_the_resource_changes() -> None:
+    world = KarmadaWorld("c1", "c2")
+    world.deploy("web")
+    world.advance(2)
+    world.policy(placement=on("c1"), activationPreference="Lazy")
+    world.run()
+    assert (world.bound(), world.placed().reason) == ([], "Lazy")
+    world.deploy("web", 2)
+    assert world.run().where() == {"c1": 2}
+    world.policy(placement=on("c2"), activationPreference="Lazy", suspension={"dispatching": True})
+    assert world.run().where() == {"c1": 2}
+    assert not world.binding("c1").suspended
+    world.deploy("web", 3)
+    assert world.run().where() == {"c2": 3}
+    assert world.binding("c2").suspended
+    world.advance(2)
+    world.deploy("newer")
+    assert world.run().where("newer-deployment") == {"c2": 1}
+
+
+def test_a_resource_of_a_lazy_policy_that_has_to_leave_goes_where_the_policy_says_now() -> None:
+    world = KarmadaWorld("c1", "c2")
+    world.policy(placement={**on("c1"), **ONE}, activationPreference="Lazy")
+    world.advance(2)
+    world.deploy("web")
+    assert world.run().where() == {"c1": 1}
+    world.policy(placement={**on("c2"), **ONE}, activationPreference="Lazy")
+    assert world.run().where() == {"c1": 1}
+    world.taint("c1")
+    assert world.run().where() == {"c2": 1}
+
+
 def test_a_bare_pod_moves_from_its_node_to_a_cluster_and_back() -> None:
     world = KarmadaWorld("c1")
     world.declare("Node", "n1")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from moorage.decide.kubernetes.hashes import document_hash
@@ -25,6 +26,9 @@ CLUSTER_WIDE: Final = "ClusterPropagationPolicy"
 
 ALWAYS: Final = "Always"
 """The value of `preemption` with which a policy claims resources of a policy of lower priority."""
+
+LAZY: Final = "Lazy"
+"""The value of `activationPreference` with which a changed policy waits until its resources change."""
 
 _OWN_SCHEDULERS: Final = frozenset({"", KARMADA_SCHEDULER, SCHEDULER})
 """The values of a policy's `schedulerName` for which Moorage chooses clusters. Mirrored bindings have others."""
@@ -62,6 +66,14 @@ class Policy:
     placement_key: str
     """A hash of the placement. If it changes, the resources that the policy has placed must be placed again."""
 
+    created: datetime | None = None
+    """When it was declared."""
+
+    @property
+    def lazy(self) -> bool:
+        """Whether a change of the policy applies to a resource only when the resource changes."""
+        return self.spec.activation_preference == LAZY
+
     @property
     def other_scheduler(self) -> str:
         """The name of another scheduler that chooses the clusters of its resources. Empty for Moorage."""
@@ -93,6 +105,7 @@ def policy_of(document: Mapping[str, Any]) -> Policy:
         annotations=meta.annotations or {},
         deleted=meta.deletion_timestamp is not None,
         placement_key=document_hash(placement),
+        created=meta.creation_timestamp,
     )
 
 

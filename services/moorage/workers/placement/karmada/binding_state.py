@@ -18,6 +18,7 @@ from moorage_schemas.resource import ResourceDeclared
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
 OTHER_SCHEDULER: Final = "OtherScheduler"
+WAITS_FOR_CHANGE: Final = "Lazy"
 NO_REPLACEMENT: Final = "NoReplacement"
 INVALID: Final = "Invalid"
 """One-word reasons of decisions."""
@@ -29,6 +30,7 @@ class BindingDecision(LastDecision):
 
     owner: str
     owner_uid: str
+    owner_version: int
     targets: dict[str, PlacedTarget]
     leaving: dict[str, LeavingTarget]
     policy: str
@@ -40,7 +42,7 @@ class BindingDecision(LastDecision):
     @property
     def waiting(self) -> bool:
         """Whether to try again at the next opening."""
-        return self.reason not in {SCHEDULED, OTHER_SCHEDULER}
+        return self.reason not in {SCHEDULED, OTHER_SCHEDULER, WAITS_FOR_CHANGE}
 
 
 def binding_decision_of(event: WorkloadPlaced) -> BindingDecision:
@@ -50,6 +52,7 @@ def binding_decision_of(event: WorkloadPlaced) -> BindingDecision:
         uid=event.uid,
         owner=event.owner.key,
         owner_uid=event.owner_uid,
+        owner_version=event.owner_version,
         generation=event.generation,
         state=event.state,
         targets={one.target.name: one for one in event.targets},

@@ -46,6 +46,10 @@ class BindingDraft:
     """A cluster that was left, for the message."""
 
     placement_key: str = ""
+    owner_version: int = 0
+    keeps_terms: bool = False
+    """Whether the present bindings keep their terms, because a lazy policy has changed and its resource has not."""
+
     affinity_name: str = ""
     decision: ClusterDecision | None = None
     report_time: datetime | None = None
@@ -164,7 +168,8 @@ class BindingWriter:
                 bound = None
             new = one.binding_generation == draft.generation
             other = name in was and was[name].replicas != one.replicas
-            if new or other or (repair if bound is None else bound.terms != terms):
+            is_stale = bound is not None and bound.terms != terms and not draft.keeps_terms
+            if new or other or (repair if bound is None else is_stale):
                 more = new or (name in was and was[name].replicas < one.replicas)
                 time = self.at if more or bound is None else bound.bound_time
                 found.append(self._bound(draft, one.target, one.binding_generation, terms, time))
@@ -212,6 +217,8 @@ class BindingWriter:
             draft.placement_key,
             draft.affinity_name,
         )
+        if known.owner_version != draft.owner_version:
+            return True
         if before != after:
             return True
         if not known.waiting or repair or known.message == draft.message:
@@ -226,6 +233,7 @@ class BindingWriter:
             uid=draft.uid,
             owner=draft.resource.ref,
             owner_uid=draft.resource.uid,
+            owner_version=draft.owner_version,
             template_hash=draft.placement_key,
             generation=draft.generation,
             state=PlacementState.PLACED if draft.kept else PlacementState.PENDING,

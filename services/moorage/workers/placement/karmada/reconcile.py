@@ -19,6 +19,7 @@ from moorage.workers.placement.karmada.binding_state import (
     OTHER_SCHEDULER,
     SCHEDULED,
     UNSCHEDULABLE,
+    WAITS_FOR_CHANGE,
     BindingDecision,
 )
 from moorage.workers.placement.karmada.binding_writer import BindingDraft, BindingWriter, cluster_ref
@@ -26,6 +27,7 @@ from moorage.workers.placement.karmada.departure import Departure, decide, depar
 from moorage.workers.placement.karmada.resource import ClaimedResource, Demand, MirroredBinding
 from moorage.workers.placement.karmada.terms import DIRECTLY, GRACEFULLY, binding_ref
 from moorage_schemas.placement import LeavingTarget, PlacedTarget
+from moorage_schemas.times import parse_time
 
 _TAKEN_OVER: Final = "TakenOver"
 """The reason of a target that was being left already when a mirrored binding was first seen."""
@@ -64,6 +66,8 @@ def reconcile(writer: BindingWriter, work: Work, demand: Callable[[str], Demand]
     _finish_leaving(writer, draft)
     if policy.other_scheduler:
         draft.reason, draft.message = OTHER_SCHEDULER, f"it is placed by the scheduler {policy.other_scheduler}"
+    elif _waits_for_change(writer, draft):
+        _wait(draft)
     elif draft.demand.error:
         draft.reason, draft.message = INVALID, draft.demand.error
     else:
@@ -88,6 +92,7 @@ def draft_of(
         known=same,
         generation=writer.view.evictions.next_generation(workload.key, known.generation if known else None),
         placement_key=policy.placement_key,
+        owner_version=resource.version if policy.lazy and resource.mirrored is None else 0,
     )
     if same is not None:
         draft.kept, draft.leaving = dict(same.targets), dict(same.leaving)
@@ -146,6 +151,39 @@ def _departing_targets(
             reason=_TAKEN_OVER,
         )
     return found
+
+
+def _waits_for_change(writer: BindingWriter, draft: BindingDraft) -> bool:
+    """Return whether a lazy policy is new or has changed, and the resource has not changed since.
+
+    The resource does not wait if it has to leave a cluster, or has lost one. Then the present policy applies.
+    """
+    known, policy = draft.known, draft.policy
+    if not draft.owner_version:
+        return False
+    if known is None:
+        return _is_older(draft.resource, policy)
+    draft.keeps_terms = known.owner_version == draft.owner_version
+    if not draft.keeps_terms or known.reason == WAITS_FOR_CHANGE:
+        return draft.keeps_terms
+    has_changed = (known.policy, known.placement_key) != (policy.key, policy.placement_key)
+    stays = draft.kept == known.targets and not any(_is_deleted(writer, name) for name in draft.kept)
+    return has_changed and stays and not _requested(writer, draft)
+
+
+def _is_older(resource: ClaimedResource, policy: Policy) -> bool:
+    """Return whether a resource was declared before a policy."""
+    created: datetime | None = parse_time(resource.created) if resource.created else None
+    return created is not None and policy.created is not None and created < policy.created
+
+
+def _wait(draft: BindingDraft) -> None:
+    """Keep the last decision."""
+    if draft.known is None or draft.known.reason == WAITS_FOR_CHANGE:
+        draft.reason = WAITS_FOR_CHANGE
+        draft.message = "the policy is lazy: it applies when the resource changes"
+    if draft.known is not None:
+        draft.placement_key = draft.known.placement_key
 
 
 def _follow(writer: BindingWriter, draft: BindingDraft, mirrored: MirroredBinding) -> None:

@@ -132,6 +132,8 @@ class ClaimedResource:
     version: int
     claimable: Claimable
     mirrored: MirroredBinding | None = None
+    created: str = ""
+    """When it was declared, as its metadata has it."""
 
 
 def is_part(event: ResourceDeclared) -> bool:
@@ -159,4 +161,5 @@ def resource_of(event: ResourceDeclared) -> ClaimedResource:
         uid=event.uid,
         version=event.version,
         claimable=Claimable(api_version, kind, namespace, name, text_labels(metadata.get("labels"))),
+        created=sys.intern(str(metadata.get("creationTimestamp") or "")),
     )
