@@ -221,6 +221,10 @@ class WorkloadBound(Model):
     preserved: Annotated[bool, Field(exclude_if=lambda preserved: not preserved)] = False
     """Whether the work stays on the target when its binding ends, unless it was evicted."""
 
+    kept_time: Annotated[Timestamp | None, Field(exclude_if=lambda time: time is None)] = None
+    """When the last eviction was requested that placement has not carried out: the workload had no other place, and its
+    taints no longer require it to leave. That eviction is withdrawn. None if there was none."""
+
     deployer: Annotated[str, Field(exclude_if=lambda deployer: not deployer)] = ""
     """The deployer that has to acknowledge evictions of this binding, because the workload lives in a real cluster
     that a bridge mirrors: the bridge's source. Empty if it follows from reports."""

@@ -168,11 +168,36 @@ def test_what_could_not_leave_stays_when_the_taint_goes() -> None:
     world.untaint("c1")
     world.run()
     assert (world.where(), world.placed().reason) == ({"c1": 1}, "Scheduled")
-    assert world.binding("c1").generation > before
-    assert world.states() == ["Requested", "Completed"]
+    assert world.binding("c1").generation == before, "it is the same work"
+    assert world.states() == ["Requested", "Cancelled"]
+    world.flow.crash_process("placement")
+    world.flow.crash_process("eviction")
+    world.run()
+    assert world.states() == ["Requested", "Cancelled"]
     world.taint("c1")
     world.run()
-    assert world.states() == ["Requested", "Completed", "Requested"]
+    assert world.states() == ["Requested", "Cancelled", "Requested"]
+    world.cluster("c2")
+    world.ready("c2", "True")
+    world.run()
+    world.healthy("c2")
+    world.run()
+    assert world.where() == {"c2": 1}
+
+
+def test_what_leaves_directly_and_could_not_is_bound_anew_when_the_taint_goes() -> None:
+    """Its deployer may have removed it already."""
+    world = KarmadaWorld("c1")
+    world.deploy("web")
+    world.policy(placement=ONE, failover=DIRECT)
+    world.run()
+    before = world.binding("c1").generation
+    world.taint("c1")
+    world.run()
+    world.untaint("c1")
+    world.run()
+    assert world.binding("c1").generation > before
+    assert world.states() == ["Requested", "Completed"]
 
 
 @pytest.mark.parametrize("how", ["setting", "annotation"])

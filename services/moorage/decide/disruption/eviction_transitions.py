@@ -36,7 +36,7 @@ class Stage(StrEnum):
     HELD = "Held"
     ASKED = "Held with a request"
     REQUESTED = "Requested"
-    MIRRORED = "Requested of a mirror"  # of a mirrored workload, and not acknowledged: it may be withdrawn
+    OPEN_REQUEST = "open request"  # not acknowledged; the workload is mirrored, or placement has kept it
     CANCELLED = "Cancelled"
     LEFT = "Scheduled or Held without binding"
     LEFT_REQUESTED = "Requested without binding"
@@ -164,7 +164,7 @@ _HELD: Final = (Stage.HELD, Stage.ASKED)
 _STARTED: Final = (Stage.SCHEDULED, *_HELD)
 _UNASKED: Final = (*_NEW, Stage.HELD)
 _OPEN: Final = (*_NEW, *_HELD)
-_REQUESTED: Final = (Stage.REQUESTED, Stage.MIRRORED)
+_REQUESTED: Final = (Stage.REQUESTED, Stage.OPEN_REQUEST)
 _LEFT: Final = (Stage.LEFT, Stage.LEFT_REQUESTED, Stage.LEFT_CANCELLED)
 
 _ANSWERS: Final = (Guard.DENIED, Guard.DENIED_AGAIN, Guard.NOT_MINE)
@@ -175,7 +175,7 @@ _GUARDS: Final = (Guard.FREE, Guard.CONCERNED)
 
 _ENDING: Final = (Occasion.BINDING, Occasion.SWEEP)
 _ANSWERED: Final = (Occasion.ANSWER, Stage.ASKED)
-_MIRRORED: Final = (*_CHECK, Stage.MIRRORED, Reported.NONE)
+_MIRRORED: Final = (*_CHECK, Stage.OPEN_REQUEST, Reported.NONE)
 _LATER: Final = (*_JUDGED, *_OPEN, Urgency.LATER)
 _STANDS: Final = (*_JUDGED, Stage.SCHEDULED, Urgency.AS_SCHEDULED)
 _WAITING: Final = (Stage.ASKED, Urgency.DUE)

@@ -105,6 +105,7 @@ def _bind(state: EvictionPartition, key: str, event: WorkloadBound, tolerations:
             tolerations,
             traits,
             traits.deployer or deployer,
+            event.kept_time,
         )
 
 

@@ -97,6 +97,9 @@ class Binding(Struct, frozen=True, gc=False):
     It is the bridge that mirrors the workload, or the deployer whose last report names this binding.
     """
 
+    kept_time: datetime | None = None
+    """When the last eviction was requested that placement has not carried out (`WorkloadBound.kept_time`)."""
+
 
 @dataclass(slots=True)  # not frozen, because creating a frozen one takes twice as long; nothing modifies it
 class Task:

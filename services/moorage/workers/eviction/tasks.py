@@ -114,8 +114,10 @@ def stage_of(it: EvictionCheck) -> Stage:
     stage = _STAGES[task.state]
     if stage is Stage.HELD:
         return Stage.ASKED if task.asked else stage
-    if stage is Stage.REQUESTED and task.acknowledged is None and binding.traits.deployer:
-        return Stage.MIRRORED
+    if stage is Stage.REQUESTED and task.acknowledged is None:
+        kept = binding.kept_time
+        is_kept = kept is not None and kept >= (task.requested or task.decided)
+        return Stage.OPEN_REQUEST if is_kept or binding.traits.deployer else stage
     return stage
 
 

@@ -29,13 +29,17 @@ _NEVER = 253402300800.0
 """The end of the year 9999: a toleration that ends later has no end."""
 
 
+FOLLOWS_SILENCE = {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"}
+"""The conditions that become Unknown when their source is silent, and has no grace period of its own."""
+
+
 def conditions_are_the_last_reports(run: Run) -> Iterator[Violation]:
     """After quiet each condition is what its latest report says, or Unknown because its source has fallen silent.
 
     A source that was last heard longer ago than the grace period (and the lateness allowed) has fallen silent. It may
     have been heard later than its last record, by what the record says. Where
     single sources have periods of their own, or a lease says it, that is not looked at. What is not declared any more
-    has no conditions.
+    has no conditions. Other conditions than `Ready` and the pressures stay as they were.
     """
     if not (run.history.quiet and run.runs("condition-ingest")):
         return
@@ -54,6 +58,7 @@ def conditions_are_the_last_reports(run: Run) -> Iterator[Violation]:
         source = str(seen.data.get("source", ""))
         grace = graces_of(run, target, source)[-1]
         late = heard[target, source] + grace + run.skew + run.allowances.lateness < run.history.ended
+        late = late and kind in FOLLOWS_SILENCE
         if resource_key(target) not in resources:
             yield Violation(name, seen.where, "its target is not declared")
         elif wrong := _misreported(seen, said.get((target, kind), ())):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
-from tests.chaos.seeded.checker.agreement import graces_of
+from tests.chaos.seeded.checker.agreement import FOLLOWS_SILENCE, graces_of
 from tests.chaos.seeded.checker.desired_taints import resource_key, uid_of
 from tests.chaos.seeded.checker.parsed_history import EPSILON, Run, Seen, name_of, when
 from tests.chaos.seeded.checker.violations import Violation
@@ -126,6 +126,8 @@ def nobody_is_silenced_who_spoke(run: Run) -> Iterator[Violation]:
             continue
         target, source = seen.key.partition("|")[0], str(seen.data.get("source", ""))
         grace = min(filter(None, graces_of(run, target, source)), default=0.0)
+        if grace and seen.key.partition("|")[2] not in FOLLOWS_SILENCE:
+            yield Violation("nobody_is_silenced_who_spoke", seen.where, "this condition needs no heartbeat")
         timers = [one for one in fired[target, source] if run.precedes(one, seen)]
         if not grace or not timers:
             continue

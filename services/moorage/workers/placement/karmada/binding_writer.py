@@ -40,6 +40,9 @@ class BindingDraft:
     ended: set[str] = field(default_factory=set)
     """Clusters whose binding has ended."""
 
+    stays: dict[str, datetime] = field(default_factory=dict)
+    """Clusters that it could not leave and need not leave any longer, with the time of the request to evict it."""
+
     reason: str = SCHEDULED
     message: str = ""
     left: str = ""
@@ -169,10 +172,13 @@ class BindingWriter:
             new = one.binding_generation == draft.generation
             other = name in was and was[name].replicas != one.replicas
             is_stale = bound is not None and bound.terms != terms and not draft.keeps_terms
-            if new or other or (repair if bound is None else is_stale):
+            known = bound.kept_time if bound is not None else None
+            kept = draft.stays.get(name, known)
+            if new or other or kept != known or (repair if bound is None else is_stale):
                 more = new or (name in was and was[name].replicas < one.replicas)
                 time = self.at if more or bound is None else bound.bound_time
-                found.append(self._bound(draft, one.target, one.binding_generation, terms, time))
+                made = self._bound(draft, one.target, one.binding_generation, terms, time)
+                found.append(made if kept is None else made.model_copy(update={"kept_time": kept}))
         for name, leaving in sorted(draft.leaving.items()):
             # One that was being left when it was first seen has no binding yet, from which its eviction follows.
             new = leaving.binding_generation == draft.generation

@@ -79,6 +79,7 @@ class ClusterBinding:
     revision: int
     bound_time: datetime
     terms: Terms
+    kept_time: datetime | None = None
 
     @property
     def age(self) -> tuple[int, int]:
@@ -290,7 +291,7 @@ def bound_of(event: WorkloadBound) -> ClusterBinding:
         suspended=event.suspended,
         preserved=event.preserved,
     )
-    return ClusterBinding(event.generation, event.revision, event.bound_time, _shared(terms))
+    return ClusterBinding(event.generation, event.revision, event.bound_time, _shared(terms), event.kept_time)
 
 
 _shared: Callable[[Terms], Terms] = lru_cache(maxsize=65_536)(lambda terms: terms)

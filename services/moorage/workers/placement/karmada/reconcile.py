@@ -26,6 +26,7 @@ from moorage.workers.placement.karmada.binding_writer import BindingDraft, Bindi
 from moorage.workers.placement.karmada.departure import Departure, decide, depart
 from moorage.workers.placement.karmada.resource import ClaimedResource, Demand, MirroredBinding
 from moorage.workers.placement.karmada.terms import DIRECTLY, GRACEFULLY, binding_ref
+from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.placement import LeavingTarget, PlacedTarget
 from moorage_schemas.times import parse_time
 
@@ -241,17 +242,13 @@ def _place(writer: BindingWriter, draft: BindingDraft) -> None:
     requested = _requested(writer, draft)
     for name in [name for name, task in requested.items() if not _evicts(writer, draft, task)]:
         # It could not leave, or the request was late. Now it no longer has to leave.
-        _bind_anew(draft, name)
-        del requested[name]
+        _stay(draft, name, requested.pop(name).event)
     request = request_of(draft, writer.at if writer.rules.evicts else None)
     departure = (
         depart(writer.view.scheduler, request, requested, forced=writer.rules.forces(draft.policy))
         if requested
         else Departure()
     )
-    for name in [name for name in departure.stuck if not _evicts(writer, draft, requested[name])]:
-        _bind_anew(draft, name)
-        departure.stuck.discard(name)
     decision = departure.decision
     if decision is None and _is_open(writer, draft, request, requested):
         decision = decide(writer.view.scheduler, request)
@@ -315,9 +312,16 @@ def _evicts(writer: BindingWriter, draft: BindingDraft, task: Requested) -> bool
     return isinstance(found, EvictNow) or (isinstance(found, EvictAt) and found.deadline <= at)
 
 
-def _bind_anew(draft: BindingDraft, name: str) -> None:
-    """Replace a cluster's binding that was to end by a new one, which ends the eviction."""
-    draft.kept[name] = draft.kept[name].model_copy(update={"binding_generation": draft.generation})
+def _stay(draft: BindingDraft, name: str, eviction: EvictionDecided) -> None:
+    """Keep a cluster whose eviction is requested.
+
+    What leaves gracefully still runs there, so its eviction is withdrawn. Otherwise its deployer may have removed it:
+    a new binding replaces the one that was to end, which ends the eviction.
+    """
+    if eviction.purge_mode == GRACEFULLY:
+        draft.stays[name] = eviction.requested_time or eviction.decided_time
+    else:
+        draft.kept[name] = draft.kept[name].model_copy(update={"binding_generation": draft.generation})
 
 
 def _is_open(
