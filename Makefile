@@ -103,7 +103,7 @@ OPTIONS ?=
 .PHONY: conformance
 conformance: $(READY) ## fresh random requests to Moorage and to upstream (OF=eval|patching|conversations|permissions|validating)
 	@case "$(OF)" in \
-		eval) $(BIN)/python ops/conformance ;; \
+		eval) $(BIN)/python ops/conformance $(OPTIONS) ;; \
 		patching) $(BIN)/python ops/patching-conformance $(OPTIONS) ;; \
 		*) $(BIN)/python -m tests.conformance.$(OF) $(OPTIONS) ;; \
 	esac

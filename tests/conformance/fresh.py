@@ -152,8 +152,8 @@ def unknown(ask: Ask, operations: Collection[str]) -> frozenset[str]:
     )
 
 
-def routed(ask: Ask, others: Sequence[tuple[Collection[str], Ask]]) -> Ask:
-    """A function that sends each request to the program of its operation, and all others to `ask`."""
+def routed(ask: Ask | None, others: Sequence[tuple[Collection[str], Ask]]) -> Ask:
+    """A function that sends each request to the program of its operation, and all others to `ask`, if there is one."""
 
     def ask_each(requests: Sequence[Request]) -> list[Answer]:
         found: dict[int, Answer] = {}
@@ -161,7 +161,8 @@ def routed(ask: Ask, others: Sequence[tuple[Collection[str], Ask]]) -> Ask:
             mine = [number for number, request in enumerate(requests) if request["op"] in operations]
             found |= zip(mine, _all_answers("upstream", send, [requests[number] for number in mine]), strict=True)
         rest = [number for number in range(len(requests)) if number not in found]
-        found |= zip(rest, _all_answers("upstream", ask, [requests[number] for number in rest]), strict=True)
+        if rest and ask is not None:
+            found |= zip(rest, _all_answers("upstream", ask, [requests[number] for number in rest]), strict=True)
         return [found[number] for number in range(len(requests))]
 
     return ask_each

@@ -91,6 +91,21 @@ def test_a_missing_answer_is_an_error() -> None:
         fresh.compare(fresh.made("one", 10, OPERATIONS), lambda r: honest(r)[1:], honest)
 
 
+def test_each_request_goes_to_the_program_that_knows_its_operation() -> None:
+    def program(name: str, *known: str) -> fresh.Ask:
+        def answer(request: fresh.Request) -> fresh.Answer:
+            op = request["op"]
+            return {"by": name, "op": op} if op in known else {"error": f"unknown op {op}"}
+
+        return lambda requests: [answer(request) for request in requests]
+
+    oracle, pods = program("oracle", "a", "b"), program("pods", "c")
+    assert fresh.unknown(oracle, {"a", "c"}) == {"c"}
+    found = fresh.routed(oracle, [({"c"}, pods)])([{"op": op} for op in "acba"])
+    assert [one["by"] for one in found] == ["oracle", "pods", "oracle", "oracle"]
+    assert fresh.routed(None, [({"c"}, pods)])([{"op": "c"}]) == [{"by": "pods", "op": "c"}]
+
+
 def test_any_of_upstreams_own_answers_will_do() -> None:
     request = {"op": "x"}
     variants = iter([{"order": 1}, *({"order": n % 3} for n in range(fresh.AGAIN))])
