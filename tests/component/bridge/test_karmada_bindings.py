@@ -219,6 +219,14 @@ def test_a_cluster_that_is_left_becomes_a_task() -> None:
     }
 
 
+def test_the_task_of_a_cluster_that_is_deleted_names_that_reason() -> None:
+    placed = _placed({"m2": 2}, {"m1": 2})
+    left = placed.leaving[0].model_copy(update={"reason": "ClusterDeleted"})
+    patch = _World(_binding({"m1": 2})).decide(placed.model_copy(update={"leaving": (left,)})).patch()
+    assert patch is not None
+    assert patch["spec"]["gracefulEvictionTasks"] == [{**_TASK, "reason": "ClusterDeleted"}]
+
+
 def test_a_task_that_karmada_has_ended_is_not_written_again() -> None:
     noted = {"annotations": {APPLIED_PLACEMENT: json.dumps(_PLACEMENT)}}
     world = _World(_binding({"m2": 2}, metadata=noted)).decide(_placed({"m2": 2}, {"m1": 2})).evict("m1")

@@ -336,3 +336,28 @@ def test_one_without_a_namespace_is_placed_and_leaves_as_any_other() -> None:
     world.run()
     assert not world.flow.table(BINDINGS)
     assert not world.flow.table(PLACEMENTS)
+
+
+AGGREGATED: dict[str, Any] = {
+    "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
+}
+
+
+def test_among_equals_the_order_of_its_control_plane_decides_who_keeps_replicas() -> None:
+    world = BridgedWorld("m0", "m1")
+    world.mirror(placement=AGGREGATED, replicas=6, at={"m1": 3, "m0": 3})
+    assert world.run().where() == {"m0": 3, "m1": 3}
+    world.mirror(placement=AGGREGATED, replicas=2, at={"m1": 3, "m0": 3})
+    assert world.run().where() == {"m1": 2}
+
+
+def test_it_leaves_a_cluster_that_is_unjoined_gracefully() -> None:
+    world = BridgedWorld("c1", "c2")
+    world.mirror(at={"c1": 2})
+    assert world.run().where() == {"c1": 2}
+    world.mark("Cluster", "c1", "karmada.io/cluster-controller")
+    world.run()
+    (leaving,) = world.placed().leaving
+    assert (world.where(), leaving.target.name, leaving.reason) == ({"c2": 2}, "c1", "ClusterDeleted")
+    world.healthy("c2")
+    assert world.run().bound() == ["c2"]

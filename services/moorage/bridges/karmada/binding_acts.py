@@ -20,12 +20,11 @@ from moorage.bridges.karmada.plane import APPLIED_PLACEMENT, SeenBinding, bindin
 from moorage.bridges.karmada.plane_tables import PlaneTables
 from moorage.bridges.kube.api_error import ApiError
 from moorage.bridges.kube.client import JsonObject, KubeClient
-from moorage.decide.scheduling.karmada.mirrored_bindings import TAINT_MANAGER
+from moorage.decide.scheduling.karmada.mirrored_bindings import TAINT_MANAGER, task_reason
 from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
 
 _log = structlog.get_logger(__name__)
 
-_UNTOLERATED: Final = "TaintUntolerated"
 _GRACEFULLY: Final = "Gracefully"
 _SCHEDULED: Final = "Scheduled"
 _NO_CLUSTER_FITS: Final = "NoClusterFit"
@@ -228,7 +227,7 @@ def _target(name: str, replicas: int) -> JsonObject:
 def _task(leaving: LeavingTarget) -> JsonObject:
     task = _new_task(leaving.target.name, leaving.purge_mode or _GRACEFULLY, leaving.replicas, leaving.since)
     grace = max(0, round((leaving.until - leaving.since).total_seconds()))
-    return {**task, "gracePeriodSeconds": grace}
+    return {**task, "reason": task_reason(leaving.reason), "gracePeriodSeconds": grace}
 
 
 def _new_task(cluster: str, purge_mode: str, replicas: int, since: datetime) -> JsonObject:
@@ -236,7 +235,7 @@ def _new_task(cluster: str, purge_mode: str, replicas: int, since: datetime) -> 
         "fromCluster": cluster,
         "purgeMode": purge_mode,
         **({"replicas": replicas} if replicas else {}),
-        "reason": _UNTOLERATED,
+        "reason": task_reason(""),
         "producer": TAINT_MANAGER,
         "creationTimestamp": stored_time(since),
     }

@@ -14,6 +14,7 @@ from moorage.apiserver.kinds.status import reported
 from moorage.apiserver.kinds.status.index import Groups, Index
 from moorage.apiserver.kinds.status.records import ObjectId, Records
 from moorage.decide.kubernetes.unstructured import part
+from moorage.decide.scheduling.karmada.mirrored_bindings import task_reason
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
@@ -37,7 +38,6 @@ _OF_ITS_POLICY: Final = (
 )
 """The fields that a binding has from its policy."""
 
-_UNTOLERATED: Final = "TaintUntolerated"
 _SUCCESS: Final = "Success"
 _SCHEDULED: Final = "Scheduled"
 
@@ -133,7 +133,7 @@ def _task(leaving: LeavingTarget) -> Document:
         "fromCluster": leaving.target.name,
         "purgeMode": leaving.purge_mode,
         **({"replicas": leaving.replicas} if leaving.replicas else {}),
-        "reason": _UNTOLERATED,
+        "reason": task_reason(leaving.reason),
         **({"message": leaving.reason} if leaving.reason else {}),
         "producer": _PRODUCER,
         "gracePeriodSeconds": max(0, round((leaving.until - leaving.since).total_seconds())),

@@ -15,6 +15,16 @@ KARMADA_SCHEDULER: Final = "default-scheduler"
 TAINT_MANAGER: Final = "TaintManager"
 """The producer of the eviction tasks that follow from taints."""
 
+_UNTOLERATED: Final = "TaintUntolerated"
+
+CLUSTER_DELETED: Final = "ClusterDeleted"
+"""The reason of work that leaves a cluster because the cluster is being deleted."""
+
+
+def task_reason(reason: str) -> str:
+    """Return the reason of an eviction task, given that of the departure. By default a taint is the reason."""
+    return reason if reason == CLUSTER_DELETED else _UNTOLERATED
+
 
 def placed_elsewhere(binding: ResourceBinding) -> str:
     """Return why another scheduler, or none, places a mirrored binding. Empty if Moorage places it."""

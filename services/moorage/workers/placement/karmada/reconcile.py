@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
+from moorage.decide.scheduling.karmada.mirrored_bindings import CLUSTER_DELETED
 from moorage.decide.scheduling.karmada.plugin import ClusterRequest
 from moorage.decide.scheduling.karmada.policy_match import Policy
 from moorage.decide.scheduling.karmada.scheduler import ClusterDecision, is_steady
@@ -32,9 +33,6 @@ from moorage_schemas.times import parse_time
 
 _TAKEN_OVER: Final = "TakenOver"
 """The reason of a target that was being left already when a mirrored binding was first seen."""
-
-_CLUSTER_DELETED: Final = "ClusterDeleted"
-"""The reason of a target that is left because the cluster is being deleted."""
 
 _REPLACED: Final = "Replaced"
 """The reason of a target that is left because other targets of the placement had to be left."""
@@ -398,7 +396,7 @@ def _leaving(writer: BindingWriter, draft: BindingDraft, one: PlacedTarget, task
 
 
 def _why_left(writer: BindingWriter, one: PlacedTarget) -> str:
-    return _CLUSTER_DELETED if _is_deleted(writer, one.target.name) else _REPLACED
+    return CLUSTER_DELETED if _is_deleted(writer, one.target.name) else _REPLACED
 
 
 def _is_deleted(writer: BindingWriter, name: str) -> bool:
