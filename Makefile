@@ -101,7 +101,7 @@ bench: $(READY) ## benchmarks that take minutes, or those that BENCH names (stor
 OF ?= eval
 OPTIONS ?=
 .PHONY: conformance
-conformance: $(READY) ## fresh random requests to Moorage and to upstream (OF=eval|patching|conversations|permissions|validating)
+conformance: $(READY) ## fresh random requests to Moorage and to upstream (OF=eval|patching|conversations|permissions|validating|expressions)
 	@case "$(OF)" in \
 		eval) $(BIN)/python ops/conformance $(OPTIONS) ;; \
 		patching) $(BIN)/python ops/patching-conformance $(OPTIONS) ;; \

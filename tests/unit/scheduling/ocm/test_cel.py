@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.support.tables import table
 
-from moorage.decide.kubernetes.cel import ExpressionError, compiled
-from moorage.decide.scheduling.ocm.columns.cel import CelColumn, CelCostColumn, scores_of
+from moorage.decide.kubernetes.cel.expressions import Evaluation, ExpressionError, compiled
+from moorage.decide.scheduling.ocm.columns.cel import CelColumn, scores_of
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts, ScoreFacts
 from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 
@@ -35,11 +35,27 @@ HOLD = [
     "semver('1.0.0-rc.1').isLessThan(semver('1.0.0')) && semver('1.10.0').compareTo(semver('1.9.0')) == 1",
     "semver('1.2.3').major() == 1 && semver('1.2.3').minor() == 2 && semver('1.2.3').patch() == 3",
     "isSemver('1.2.3') && !isSemver('v1')",
+    # Errors are absorbed where another element decides.
+    "[{'a': 1}, {}].exists(x, x.a == 1) && !([{'a': 1}, {}].all(x, x.a == 2))",
+    "managedCluster.status.clusterClaims.exists(c, c.nothing == 1 || c.name == 'x')",
+    "string(true) == 'true' && '日本'.size() == 2 && size('日本') == 2",
+    "timestamp('2025-06-01T22:30:00Z').getHours('Europe/Berlin') == 0",
+    "timestamp('2025-06-01T22:30:00Z').getDate('+05:30') == 2",
+    "managedCluster.metadata.?labels.?r.orValue('none') == 'eu' && !managedCluster.?nothing.hasValue()",
+    "managedCluster.metadata[?'labels'].optMap(l, l.size()).value() == 2",
+    "'%s-%d-%.1f'.format(['a', 1, 2.5]) == 'a-1-2.5' && '%x'.format([255]) == 'ff'",
+    "string(cidr('10.0.0.0/8')) == '10.0.0.0/8' && string(ip('::1')) == '::1' && type(ip('::1')) == net.IP",
+    "format.dns1035Label().validate('1a').hasValue() && format.uri().validate('https://x') == optional.none()",
+    "[1, 2].first().value() == 1 && optional.unwrap([optional.of(1), optional.none()]) == [1]",
+    "string(duration('90m')) == '5400s' && duration('1h').getMinutes() == 60",
+    "string(timestamp('2025-01-01T00:00:00Z') + duration('36h')) == '2025-01-02T12:00:00Z'",
+    "{'a': 1, 'b': 2}.map(k, k) == ['a', 'b'] && dyn(1) < 1.5 && 1u == dyn(1) && dyn(1.0) in [1]",
+    "managedCluster.status.allocatable.memory == '2Gi' && bytes('é').size() == 2",
     "managedCluster.scores('demo').filter(s, s.name == 'g').all(e, e.value > 10)",
     "managedCluster.status.clusterClaims.exists(c, c.name == 'x' && c.value.parseJSON().n > 1.0)",
     "quantity(managedCluster.status.allocatable.memory).isGreaterThan(quantity('1500Mi'))",
     "quantity('1.5').add(1) == quantity('2500m') && quantity('2').sub(quantity('1')).asInteger() == 1",
-    "quantity('-1').sign() == -1 && quantity('1Ki').isInteger() && quantity('500m').asApproximateFloat() == 0.5",
+    "sign(quantity('-1')) == -1 && quantity('1Ki').isInteger() && quantity('500m').asApproximateFloat() == 0.5",
     "isQuantity('1Gi') && !isQuantity('x')",
     "managedCluster.spec.taints.exists(t, t.key == 'a')",
     "managedCluster.metadata.name.matches('c[12]') && managedCluster.metadata.name.find('[0-9]') == '2'",
@@ -78,7 +94,8 @@ def test_what_holds(text: str) -> None:
         "quantity('500m').asInteger() == 0",
         "ip('x').family() == 4",
         "cidr('10.0.0.1').prefixLength() == 32",
-        "major(quantity('1')) == 1",
+        "['a'].map(x, x.parseJSON()).exists(x, true)",
+        "[1, 2].exists_one(x, x / 0 == 1)",
     ],
 )
 def test_what_cannot_be_answered_does_not_hold(text: str) -> None:
@@ -95,6 +112,38 @@ UNDECLARED = "undeclared reference to '{}' (in container '')"
         ("foo == 1", f"ERROR: <input>:1:1: {UNDECLARED.format('foo')}\n | foo == 1\n | ^"),
         ("bar(managedCluster)", f"ERROR: <input>:1:4: {UNDECLARED.format('bar')}\n | bar(managedCluster)\n | ...^"),
         ("'a'.nofn()", f"ERROR: <input>:1:9: {UNDECLARED.format('nofn')}\n | 'a'.nofn()\n | ........^"),
+        (
+            "1 == 'a'",
+            "ERROR: <input>:1:3: found no matching overload for '_==_' applied to '(int, string)'\n | 1 == 'a'\n | ..^",
+        ),
+        (
+            "managedCluster.metadata.name + 1 == 2 && 'a'",
+            (
+                "ERROR: <input>:1:42: expected type 'bool' but found 'string'\n"
+                " | managedCluster.metadata.name + 1 == 2 && 'a'\n | .........................................^"
+            ),
+        ),
+        (
+            "'a'.all(x, true)",
+            (
+                "ERROR: <input>:1:1: expression of type 'string' cannot be range of a comprehension "
+                "(must be list, map, or dynamic)\n | 'a'.all(x, true)\n | ^"
+            ),
+        ),
+        (
+            "major(quantity('1')) == 1",
+            (
+                "ERROR: <input>:1:6: found no matching overload for 'major' applied to '(kubernetes.Quantity)'\n"
+                " | major(quantity('1')) == 1\n | .....^"
+            ),
+        ),
+        (
+            "semver('v1.0', true).minor() == 0",
+            (
+                "ERROR: <input>:1:7: found no matching overload for 'semver' applied to '(string, bool)'\n"
+                " | semver('v1.0', true).minor() == 0\n | ......^"
+            ),
+        ),
         ("'foo' == foo", f"ERROR: <input>:1:10: {UNDECLARED.format('foo')}\n | 'foo' == foo\n | .........^"),
     ],
 )
@@ -110,15 +159,41 @@ def test_a_syntax_error_is_told_as_upstream_tells_it() -> None:
     assert str(error.value).startswith(
         "compilation failed: ERROR: <input>:1:10: Syntax error: mismatched input '<EOF>'"
     )
+    assert error.value.as_upstream
     assert str(error.value).endswith("\n | nonsense(\n | .........^")
 
 
 def test_a_cluster_is_asked_again_when_its_scores_change() -> None:
     made = fleet()
     column = CelColumn(compiled("managedCluster.scores('demo').exists(s, s.value > 50)"))
-    column.fill(made, made.column(column), made.rows_of(["c2"]))
-    assert made.column(column)[0] == 1
-    assert made.put_score(ScoreFacts("c2", "demo", {"g": 60})).columns == {column, CelCostColumn(column.expression)}
+    rows = made.rows_of(["c2"])
+    column.fill_within(made, made.column(column), rows, None)
+    assert made.column(column)[0] > 1
+    assert not column.true_in(made.column(column))[0]
+    assert made.put_score(ScoreFacts("c2", "demo", {"g": 60})).columns == {column}
     assert made.column(column)[0] == 0
-    column.fill(made, made.column(column), made.rows_of(["c2"]))
-    assert made.column(column)[0] == 2
+    column.fill_within(made, made.column(column), rows, None)
+    assert column.true_in(made.column(column))[0]
+
+
+def test_an_error_has_a_text_and_a_cost() -> None:
+    found = compiled("managedCluster.metadata.nothing == 'a'").evaluate(DOCUMENT, Evaluation())
+    assert (found.value, found.error, found.unsupported) == (False, "no such key: nothing", False)
+    assert found.cost > 0
+    assert (
+        compiled("managedCluster.metadata.name").evaluate(DOCUMENT, Evaluation()).error.startswith("the result is no")
+    )
+
+
+@table(
+    "text",
+    [
+        "google.protobuf.Duration{seconds: 1} == duration('1s')",
+        "google.protobuf.NullValue.NULL_VALUE == 0",
+        "(" * 96 + "true" + ")" * 96,
+    ],
+)
+def test_what_only_moorage_refuses_is_told_apart(text: str) -> None:
+    with pytest.raises(ExpressionError) as error:
+        compiled(text)
+    assert not error.value.as_upstream

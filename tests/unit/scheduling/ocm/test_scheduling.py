@@ -160,24 +160,46 @@ def test_an_expression_is_false_for_the_clusters_for_which_it_costs_too_much() -
         terms(_selecting(TWICE)), made.rows_of([]), usage, usage_has_decided=False, now=NOW, now_us=microseconds(NOW)
     )
     (why,) = PREDICATE.details(request, made, "large")
-    assert why.endswith("which exceeds the limit of 1000000)")
+    assert why.endswith("(operation cancelled: actual cost limit exceeded)")
 
 
 def test_an_expression_that_costs_too_much_for_all_clusters_together_makes_the_placement_misconfigured() -> None:
-    few, many = (fleet(*(_claimed(f"c{i}", 150) for i in range(count))) for count in (20, 60))
+    few, many = (fleet(*(_claimed(f"c{i}", 300) for i in range(count))) for count in (20, 60))
     assert len(schedule(few, _selecting(TWICE)).decisions) == 20
     for _ in range(2):  # it does not depend on what was evaluated before
         found = schedule(many, _selecting(TWICE))
         assert (found.decisions, found.status.code, found.status.plugin) == ((), Code.MISCONFIGURED, "Predicate")
-        assert found.status.message.endswith("for 60 clusters, which exceeds the budget of 20000000")
+        assert found.status.message.endswith("exceeds the budget of 20000000 for 60 clusters")
+        assert found.kept(["c3", "c1", "gone"]) == ("c1", "c3")
         assert len(schedule(many, {"predicates": []}).decisions) == 60
     for row in many.rows_of(["c1", "c2"]).tolist():
         many.remove(many.name(row))
     assert schedule(many, _selecting(TWICE)).status.code == Code.MISCONFIGURED
 
 
+UNSUPPORTED = "google.protobuf.Duration{seconds: 1} == duration('1s')"
+
+
+def test_of_an_expression_that_only_moorage_refuses_the_clusters_stay_that_pass_all_other_filters() -> None:
+    made = fleet(ManagedClusterFacts("a"), tainted("b", taint("NoSelect")), ManagedClusterFacts("c"))
+    found = schedule(made, _selecting(UNSUPPORTED))
+    assert (found.decisions, found.status.code, found.status.kept) == ((), Code.MISCONFIGURED, True)
+    assert found.kept(["c", "b", "gone"]) == ("c",)
+    for refused in ("nothing == 1", "managedCluster.("):
+        assert not schedule(made, _selecting(UNSUPPORTED, refused)).status.kept, "upstream refuses it as well"
+        assert not schedule(made, _selecting(refused, UNSUPPORTED)).status.kept
+
+
+def test_of_an_expression_that_exceeds_a_limit_for_one_cluster_the_clusters_stay() -> None:
+    made = fleet(_claimed("a", 1), _claimed("b", 2))
+    text = f"{CLAIMS}.size() == 1 || {CLAIMS}.all(c, '%.9999999f'.format([1.0]) == '')"
+    found = schedule(made, _selecting(text))
+    assert (found.decisions, found.status.kept) == ((), True)
+    assert "is not supported for the cluster b: more than 100 digits after the point" in found.status.message
+
+
 def test_an_expression_in_a_group_has_a_budget_too() -> None:
-    made = fleet(*(_claimed(f"c{i:02}", 150) for i in range(60)))
+    made = fleet(*(_claimed(f"c{i:02}", 300) for i in range(60)))
     group = {"groupName": "g", "groupClusterSelector": {"celSelector": {"celExpressions": [TWICE]}}}
     strategy = DecisionStrategy.model_validate({"groupStrategy": {"decisionGroups": [group]}})
     names = [f"c{i:02}" for i in range(60)]

@@ -16,7 +16,7 @@ from typing import Any, Final
 from moorage.apiserver.rules.validation.core import validate_name, validate_taints, validate_tolerations
 from moorage.apiserver.rules.validation.fields import CheckedField, read
 from moorage.decide.kubernetes import names
-from moorage.decide.kubernetes.cel import ExpressionError, compiled
+from moorage.decide.kubernetes.cel.expressions import ExpressionError, compiled
 from moorage.decide.kubernetes.field_errors import FieldError, invalid
 from moorage.decide.kubernetes.quantities import QuantityError, parse_quantity
 from moorage.decide.taints.desired.addons import LABEL_PREFIX

@@ -39,11 +39,14 @@ class Status:
     Attributes:
         plugin: the filter or prioritizer that caused it. Empty if none did.
         message: the outcome in words. Empty on success.
+        kept: whether the placement keeps the clusters that it has. Only Moorage cannot apply the spec, so upstream
+            might select them.
     """
 
     code: Code = Code.SUCCESS
     plugin: str = ""
     message: str = ""
+    kept: bool = False
 
     @property
     def is_error(self) -> bool:
@@ -55,11 +58,17 @@ SUCCESS: Final = Status()
 
 
 class MisconfiguredError(ValueError):
-    """A filter or the prioritizer policy cannot be applied because the placement's spec is invalid."""
+    """A filter or the prioritizer policy cannot be applied because the placement's spec is invalid.
 
-    def __init__(self, plugin: str, message: str) -> None:
+    Args:
+        plugin: the filter.
+        message: what is invalid.
+        kept: whether the placement keeps its clusters (`Status.kept`).
+    """
+
+    def __init__(self, plugin: str, message: str, *, kept: bool = False) -> None:
         super().__init__(message)
-        self.status = Status(Code.MISCONFIGURED, plugin, message)
+        self.status = Status(Code.MISCONFIGURED, plugin, message, kept)
 
 
 class PlacementRequest(NamedTuple):
@@ -140,7 +149,7 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
     def check(self, terms: PlacementTerms) -> None:
         """Check that it can be applied to a placement. Raises MisconfiguredError if it cannot."""
         if problem := self.problem(terms):
-            raise MisconfiguredError(self.name, problem)
+            raise MisconfiguredError(self.name, problem, kept=self.keeps(terms))
 
     def idle(self, terms: PlacementTerms, fleet: ManagedFleet) -> bool:
         """Return whether every cluster of the fleet certainly passes at all times, decided or not."""
@@ -153,6 +162,10 @@ class ManagedFilter(Filter[PlacementRequest, ManagedFleet]):
     def problem(self, terms: PlacementTerms) -> str:
         """Return why it cannot be applied to a placement, which is then misconfigured. Empty if it can."""
         return ""
+
+    def keeps(self, terms: PlacementTerms) -> bool:
+        """Return whether a placement to which it cannot be applied keeps its clusters."""
+        return False
 
     @abstractmethod
     def columns(self, terms: PlacementTerms) -> tuple[Column, ...]:

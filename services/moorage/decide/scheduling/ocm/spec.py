@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 from functools import cache, lru_cache
 from typing import Final, TypeVar
 
-from moorage.decide.kubernetes.cel import ExpressionError
+from moorage.decide.kubernetes.cel.expressions import ExpressionError
 from moorage.decide.scheduling.ocm.plugin import Plugins
 from moorage.decide.scheduling.ocm.selector import SelectorError
 from moorage.decide.scheduling.ocm.terms import Coordinate, PlacementTerms, SelectorTerms
@@ -38,7 +38,7 @@ def terms_of(spec: PlacementSpec, *, as_upstream: bool = False, plugins: Plugins
         plugins: the plugins whose default weights apply if the spec states none. None means all discovered plugins.
     """
     defaults = _defaults(plugins or Plugins.discovered(), as_upstream)
-    predicates, predicate_error = _predicates(spec.predicates or ())
+    predicates, predicate_error, unsupported = _predicates(spec.predicates or ())
     tolerations = _tolerations(
         tuple((one.key, one.operator, one.value, one.effect, one.toleration_seconds) for one in spec.tolerations or ())
     )
@@ -56,6 +56,7 @@ def terms_of(spec: PlacementSpec, *, as_upstream: bool = False, plugins: Plugins
         policy_error,
         any(one.toleration_seconds is not None for one in tolerations),
         as_upstream,
+        unsupported,
         _key(predicates, tolerations, weights, predicate_error, policy_error, as_upstream),
     )
 
@@ -90,11 +91,20 @@ def _key(*parts: Hashable) -> Hashable:
     return _Hashed(parts)
 
 
-def _predicates(predicates: Sequence[ClusterPredicate]) -> tuple[tuple[SelectorTerms, ...], str]:
-    try:
-        return tuple(SelectorTerms.of(one.required_cluster_selector) for one in predicates), ""
-    except (SelectorError, ExpressionError) as error:
-        return (), str(error)
+def _predicates(predicates: Sequence[ClusterPredicate]) -> tuple[tuple[SelectorTerms, ...], str, bool]:
+    """Return the predicates, or the error in them and whether only Moorage refuses them."""
+    found: list[SelectorTerms] = []
+    errors: list[tuple[str, bool]] = []
+    for one in predicates:
+        try:
+            found.append(SelectorTerms.of(one.required_cluster_selector))
+        except SelectorError as error:
+            errors.append((str(error), False))
+        except ExpressionError as error:
+            errors.append((str(error), not error.as_upstream))
+    if errors:
+        return (), *next((error for error in errors if not error[1]), errors[0])
+    return tuple(found), "", False
 
 
 def _weights(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from moorage.decide.kubernetes.cel import Expression, compiled, limit_of
+from moorage.decide.kubernetes.cel.expressions import Expression, ExpressionError, compiled, limit_of
 from moorage.decide.scheduling.ocm.selector import LabelTerms
 from moorage_schemas.resources.managed import RequiredClusterSelector
 from moorage_schemas.resources.meta import LabelSelector
@@ -52,7 +52,21 @@ class SelectorTerms:
         if selector.claim_selector is not None:
             claims = LabelTerms.of(LabelSelector(match_expressions=selector.claim_selector.match_expressions))
         expressions = (selector.cel_selector.cel_expressions if selector.cel_selector else None) or ()
-        return cls(labels, claims, tuple(compiled(text, limit_of(len(expressions))) for text in expressions))
+        return cls(labels, claims, _compiled(expressions))
+
+
+def _compiled(texts: Sequence[str]) -> tuple[Expression, ...]:
+    """Compile expressions. Of several errors, one counts that upstream also finds."""
+    found: list[Expression] = []
+    errors: list[ExpressionError] = []
+    for text in texts:
+        try:
+            found.append(compiled(text, limit_of(len(texts))))
+        except ExpressionError as error:
+            errors.append(error)
+    if errors:
+        raise next((error for error in errors if error.as_upstream), errors[0])
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,6 +83,7 @@ class PlacementTerms:
         policy_error: why the prioritizers, or the number, are invalid. Empty if they are valid.
         limited: whether a toleration has `tolerationSeconds`.
         as_upstream: whether the spec was parsed as upstream's code does.
+        unsupported: whether the predicates are invalid only because Moorage does not support an expression in them.
         key: equal for terms that filter and score equally. `number` and `sets` are not part of it.
     """
 
@@ -81,4 +96,5 @@ class PlacementTerms:
     policy_error: str
     limited: bool
     as_upstream: bool
+    unsupported: bool
     key: Hashable = field(repr=False)

@@ -73,7 +73,10 @@ def _decide(
         if set(decided) != set(decisions):
             again = _again(writer, member, decided, again, now)
         decisions = tuple(decided)
-    status = scheduled.status
+    status, unscheduled = scheduled.status, scheduled.unscheduled
+    if status.kept:
+        decisions = scheduled.kept(decided)
+        unscheduled = max(0, (terms.number or 0) - len(decisions))
     if not status.is_error and spec.groups.problem:
         status = Status(Code.MISCONFIGURED, "", spec.groups.problem)
     member.wrong = scheduled.status.is_error
@@ -86,7 +89,7 @@ def _decide(
             sets,
             available=scheduled.considered,
             decisions=len(decisions),
-            unscheduled=scheduled.unscheduled,
+            unscheduled=unscheduled,
             before=known.conditions if known is not None else (),
             now=writer.at,
         ),

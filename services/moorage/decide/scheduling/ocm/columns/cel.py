@@ -1,4 +1,4 @@
-"""A column with the results of a CEL expression for each cluster."""
+"""A column with the results of a CEL expression for each cluster, and their costs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from typing import ClassVar, Final
 import numpy as np
 from typing_extensions import override
 
-from moorage.decide.kubernetes.cel import Evaluation, Expression
-from moorage.decide.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Rows, Values
+from moorage.decide.kubernetes.cel.expressions import Evaluation, Expression
+from moorage.decide.scheduling.ocm.columns.column import Aspect, Column, ColumnSource, Mask, Rows, Values
 
 _SEEN: Final = Aspect.DOCUMENT | Aspect.SCORES | Aspect.LABELS | Aspect.TAINTS | Aspect.LIFE
 """The aspects of a cluster that an expression uses."""
-
-UNKNOWN, FALSE, TRUE = 0, 1, 2
-"""The values of a `CelColumn`. `UNKNOWN` means that the expression has not been evaluated yet."""
 
 
 def scores_of(fleet: ColumnSource) -> Evaluation:
@@ -29,9 +26,21 @@ def scores_of(fleet: ColumnSource) -> Evaluation:
     return Evaluation(scores)
 
 
+class UnsupportedExpressionError(ValueError):
+    """An expression cannot be evaluated for all clusters, because it exceeds a limit of Moorage."""
+
+
+_UNSUPPORTED: Final = -1
+"""The value of a cluster for which an expression exceeds a limit of Moorage."""
+
+
 @dataclass(frozen=True, slots=True)
-class CelCostColumn(Column):
-    """The highest possible cost of an expression. 0 means that it is not computed yet."""
+class CelColumn(Column):
+    """Whether an expression is true, and what its evaluation took. It is evaluated for a cluster only when needed.
+
+    A value is twice the cost, plus one if the expression is true. 0 means that it has not been evaluated yet, -1 that
+    it cannot be.
+    """
 
     expression: Expression
 
@@ -44,47 +53,62 @@ class CelCostColumn(Column):
 
     @override
     def answer(self, fleet: ColumnSource, row: int) -> int:
-        return max(1, self.expression.cost(fleet.at(row).document, scores_of(fleet)))
+        return self._answer(fleet, row, scores_of(fleet))
 
     @override
     def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
-        within, largest = scores_of(fleet), np.iinfo(np.int64).max
+        within = scores_of(fleet)
         for row in rows.tolist():
-            values[row] = min(largest, max(1, self.expression.cost(fleet.at(row).document, within)))
+            values[row] = self._answer(fleet, row, within)
 
+    def fill_within(self, fleet: ColumnSource, values: Values, rows: Rows, budget: int | None) -> None:
+        """Write the missing values for the rows into `values`, unless that costs too much.
 
-def costs_of(expression: Expression, fleet: ColumnSource, rows: Rows) -> Values:
-    """Return the highest possible costs of an expression for the clusters in some rows."""
-    column = CelCostColumn(expression)
-    values = fleet.column(column)
-    missing = rows[values[rows] == 0]
-    if missing.size:
-        column.fill(fleet, values, missing)
-    found: Values = values[rows]
-    return found
+        The costs of values that are known already count as well. So the result is independent of earlier evaluations.
 
+        Args:
+            fleet: the fleet.
+            values: the values.
+            rows: the rows that are needed.
+            budget: the limit of the cost of all rows together. None means no limit.
 
-@dataclass(frozen=True, slots=True)
-class CelColumn(Column):
-    """Whether an expression is true. It is evaluated for a cluster only when the result is needed."""
+        Raises:
+            UnsupportedExpressionError: all rows together cost more, or the expression is not supported for one.
+        """
+        known = values[rows]
+        spent, within = int((known[known > 0] >> 1).sum()), scores_of(fleet)
+        missing = rows[known == 0].tolist()
+        while missing and (budget is None or spent <= budget):
+            row = missing.pop()
+            found = self._answer(fleet, row, within)
+            values[row] = found
+            spent += max(0, found >> 1)
+        if budget is None:
+            return
+        self._check_support(fleet, rows[values[rows] == _UNSUPPORTED], within)
+        if spent <= budget:
+            return
+        raise UnsupportedExpressionError(
+            f"the CEL expression {self.expression.text!r} exceeds the budget of {budget} for {rows.size} clusters"
+        )
 
-    expression: Expression
+    def true_in(self, values: Values) -> Mask:
+        """Return the rows for which the expression is true."""
+        found: Mask = (values > 0) & (values & 1).astype(np.bool_)
+        return found
 
-    aspects: ClassVar[Aspect] = _SEEN
-    lazy: ClassVar[bool] = True
+    def _check_support(self, fleet: ColumnSource, rows: Rows, within: Evaluation) -> None:
+        """Check that there is no cluster for which the expression exceeds a limit of Moorage."""
+        if not rows.size:
+            return
+        row = min(rows.tolist(), key=fleet.name)
+        error = self.expression.evaluate(fleet.at(row).document, within).error
+        raise UnsupportedExpressionError(
+            f"the CEL expression {self.expression.text!r} is not supported for the cluster {fleet.name(row)}: {error}"
+        )
 
-    @override
-    def empty(self, capacity: int) -> Values:
-        return np.zeros(capacity, dtype=np.uint8)
-
-    @override
-    def answer(self, fleet: ColumnSource, row: int) -> int:
-        return TRUE if self.expression.holds(fleet.at(row).document, scores_of(fleet)) else FALSE
-
-    @override
-    def fill(self, fleet: ColumnSource, values: Values, rows: Rows) -> None:
-        within, expression = scores_of(fleet), self.expression
-        costs = costs_of(expression, fleet, rows)
-        for row, spent in zip(rows.tolist(), costs.tolist(), strict=True):
-            found = spent <= expression.limit and expression.evaluate(fleet.at(row).document, within)
-            values[row] = TRUE if found else FALSE
+    def _answer(self, fleet: ColumnSource, row: int, within: Evaluation) -> int:
+        result = self.expression.evaluate(fleet.at(row).document, within)
+        if result.unsupported:
+            return _UNSUPPORTED
+        return 2 * max(1, result.cost + result.work) + result.value

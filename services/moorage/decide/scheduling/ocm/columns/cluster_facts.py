@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, Self
 
+from moorage.decide.kubernetes.quantities import QuantityError, canonical_text
 from moorage_schemas.resources.managed import AddOnPlacementScore, Amounts, ManagedCluster
 from moorage_schemas.taint import Taint
 
@@ -80,7 +82,19 @@ def _shown(document: Mapping[str, Any], taints: tuple[Taint, ...], labels: Mappi
     for part, name in ((metadata, "labels"), (spec, "taints")):
         if not part[name]:
             del part[name]
+    for name in ("capacity", "allocatable"):
+        if amounts := status.get(name):
+            status[name] = {resource: _canonical(amount) for resource, amount in amounts.items()}
     return {**document, "metadata": metadata, "spec": spec, "status": status}
+
+
+@lru_cache(maxsize=16_384)
+def _canonical(amount: str | float) -> str | float:
+    """Return a quantity as upstream shows it. An invalid one stays."""
+    try:
+        return canonical_text(amount)
+    except QuantityError:
+        return amount
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from moorage.decide.kubernetes.cel import Evaluation, Expression, ExpressionError, budget_of
+from moorage.decide.kubernetes.cel.expressions import Evaluation, Expression, ExpressionError, budget_of
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
 from moorage.decide.scheduling.ocm.columns.column import NOTHING, Aspect
 from moorage.decide.scheduling.ocm.selector import SelectorError
@@ -72,11 +72,11 @@ class _Costs:
 
     def allow(self, expression: Expression, cluster: ManagedClusterFacts) -> bool:
         """Return whether an expression is true for a cluster."""
-        spent = expression.cost(cluster.document, self._within)
-        if spent > min(expression.limit, self._left):
+        if self._left <= 0:
             return False
-        self._left -= spent
-        return expression.evaluate(cluster.document, self._within)
+        result = expression.evaluate(cluster.document, self._within)
+        self._left -= result.cost + result.work
+        return result.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,6 +266,19 @@ class Scheduled:
         )
         return TargetVerdict(cluster, tuple(filters), scores, rank=int(np.count_nonzero(ahead)) + 1)
 
+    def kept(self, decided: Collection[str]) -> tuple[str, ...]:
+        """Return the present clusters that a placement keeps, because only Moorage cannot apply a filter.
+
+        They are those that pass all other filters.
+        """
+        rows = self._fleet.rows_of(decided)
+        shown = np.zeros_like(self._shared.candidates)
+        shown[rows] = self._shared.candidates[rows]
+        for one in self._plugins.filters:
+            if one.name != self.status.plugin and not one.problem(self._request.terms):
+                shown = one.passed(self._request, self._fleet, shown)
+        return tuple(sorted(map(self._fleet.name, np.flatnonzero(shown).tolist())))
+
     def may_stand(self, decided: Collection[str]) -> bool:
         """Return whether a placement's present clusters can be right although it would choose others now.
 

@@ -8,19 +8,15 @@ from typing import ClassVar
 import numpy as np
 from typing_extensions import override
 
-from moorage.decide.kubernetes.cel import Evaluation, Expression, budget_of
-from moorage.decide.scheduling.ocm.columns.cel import TRUE, UNKNOWN, CelColumn, costs_of, scores_of
+from moorage.decide.kubernetes.cel.expressions import Evaluation, budget_of
+from moorage.decide.scheduling.ocm.columns.cel import CelColumn, UnsupportedExpressionError, scores_of
 from moorage.decide.scheduling.ocm.columns.cluster_facts import ManagedClusterFacts
-from moorage.decide.scheduling.ocm.columns.column import Column, Mask, Rows
+from moorage.decide.scheduling.ocm.columns.column import Column, Mask
 from moorage.decide.scheduling.ocm.columns.labels import ClaimColumn, LabelColumn
 from moorage.decide.scheduling.ocm.columns.managed_fleet import ManagedFleet
 from moorage.decide.scheduling.ocm.plugin import ManagedFilter, MisconfiguredError, PlacementRequest
 from moorage.decide.scheduling.ocm.selector import LabelTerms
 from moorage.decide.scheduling.ocm.terms import PlacementTerms, SelectorTerms
-
-
-class BudgetExceededError(ValueError):
-    """Evaluating an expression for all clusters may take too long."""
 
 
 class Predicate(ManagedFilter):
@@ -35,6 +31,10 @@ class Predicate(ManagedFilter):
         return terms.predicate_error
 
     @override
+    def keeps(self, terms: PlacementTerms) -> bool:
+        return terms.unsupported
+
+    @override
     def idle(self, terms: PlacementTerms, fleet: ManagedFleet) -> bool:
         return not terms.predicates
 
@@ -47,8 +47,8 @@ class Predicate(ManagedFilter):
         try:
             for one in predicates:
                 passed |= selected(one, fleet, shown & ~passed, limited=not request.terms.as_upstream)
-        except BudgetExceededError as error:
-            raise MisconfiguredError(self.name, str(error)) from None
+        except UnsupportedExpressionError as error:
+            raise MisconfiguredError(self.name, str(error), kept=True) from None
         return passed
 
     @override
@@ -93,37 +93,18 @@ def selected(terms: SelectorTerms, fleet: ManagedFleet, shown: Mask, *, limited:
         limited: whether the cost of an expression for all clusters together is limited.
 
     Raises:
-        BudgetExceededError: an expression may cost too much.
+        UnsupportedExpressionError: an expression may cost too much.
     """
     passed = shown
     for column in selector_columns(terms):
         values = fleet.column(column)
         if isinstance(column, CelColumn):
-            if limited:
-                _check_budget(column.expression, fleet, np.flatnonzero(passed))
-            missing = np.flatnonzero(passed & (values == UNKNOWN))
-            if missing.size:
-                column.fill(fleet, values, missing)
-            passed = passed & (values == TRUE)
+            rows = np.flatnonzero(passed)
+            column.fill_within(fleet, values, rows, budget_of(rows.size) if limited else None)
+            passed = passed & column.true_in(values)
         else:
             passed = passed & values
     return passed
-
-
-def _check_budget(expression: Expression, fleet: ManagedFleet, rows: Rows) -> None:
-    """Check that an expression leaves time for everything else.
-
-    The result is independent of earlier evaluations, and so is the decision. A cluster for which the expression exceeds
-    its own limit costs nothing.
-    """
-    costs = costs_of(expression, fleet, rows)
-    spent = int(costs[costs <= expression.limit].sum())
-    budget = budget_of(rows.size)
-    if spent > budget:
-        raise BudgetExceededError(
-            f"the CEL expression {expression.text!r} may cost {spent} for {rows.size} clusters, which exceeds the "
-            f"budget of {budget}"
-        )
 
 
 def holds(terms: SelectorTerms, facts: ManagedClusterFacts, within: Evaluation) -> bool:
@@ -139,15 +120,10 @@ def _failing(terms: SelectorTerms, facts: ManagedClusterFacts, within: Evaluatio
     yield from _unmet(terms.labels, facts.labels, "label")
     yield from _unmet(terms.claims, facts.claims, "claim")
     yield from (
-        f"CEL {one.text}{_too_dear(one, facts, within)}"
+        f"CEL {one.text}{f' ({result.error})' if result.error else ''}"
         for one in terms.expressions
-        if not one.holds(facts.document, within)
+        if not (result := one.evaluate(facts.document, within)).value
     )
-
-
-def _too_dear(expression: Expression, facts: ManagedClusterFacts, within: Evaluation) -> str:
-    spent = expression.cost(facts.document, within)
-    return f" (it may cost {spent}, which exceeds the limit of {expression.limit})" if spent > expression.limit else ""
 
 
 def _unmet(terms: LabelTerms, present: Mapping[str, str], kind: str) -> Iterator[str]:
