@@ -41,6 +41,9 @@ PROGRAMS: Mapping[str, frozenset[str]] = {
 }
 """The programs in `ops` around upstream's code, with the operations that they answer."""
 
+ELSEWHERE = frozenset({"cel"})
+"""Operations that another program of the oracle answers (`expressions`)."""
+
 AGAIN = 20
 """How often upstream gets a request again before a different answer counts. It iterates over maps in random order."""
 

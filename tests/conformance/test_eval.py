@@ -52,7 +52,7 @@ def test_any_request_is_answered(request: Any, as_upstream: bool) -> None:  # no
             {"op": "nope"},
             (
                 'op: Unsupported value: "nope": supported values: "tolerates", "filter", "normalize", "evict", '
-                '"validate", "parse_taints", "set_taints", "ctp", "karmada_evict", "karmada_filter", '
+                '"validate", "parse_taints", "set_taints", "cel", "ctp", "karmada_evict", "karmada_filter", '
                 '"karmada_schedule", "pod_qos", "pod_requests", "pod_tolerations", "ocm_schedule", '
                 '"ocm_taint_controller", "ocm_taint_webhook"'
             ),

@@ -139,7 +139,7 @@ def compiled(text: str, limit: int = PER_CALL_LIMIT) -> Expression:
     except (UnsupportedError, TooDearError) as error:
         raise _invalid(f"ERROR: <input>:-1:0: {error}", as_upstream=False) from None
     except SyntaxTreeError as error:
-        problem = _located(text, error.at, f"Syntax error: {error}")
+        problem = _located(text, error.at, str(error))
     except ProgramError as error:
         problem = str(error)
     raise _invalid(problem)

@@ -177,6 +177,11 @@ _LEVELS: Final[Mapping[str, int]] = {
 }
 """How closely the operators bind."""
 
+_OPERANDS: Final = "'.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER"
+_OPERAND: Final = f"{{'[', '{{', '(', {_OPERANDS}}}"
+_OPERAND_OR_END: Final = f"{{'[', '{{', '(', ')', {_OPERANDS}}}"
+"""The tokens that may begin an operand, as upstream lists them."""
+
 _LOGICAL: Final = frozenset({"||", "&&"})
 _CONSTANTS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None}
 _KEYWORDS: Final = frozenset({*_CONSTANTS, "in"})
@@ -216,7 +221,7 @@ def _tokens(text: str) -> Iterator[_Token]:
     while place < len(text):
         found = _TOKEN.match(text, place)
         if found is None:
-            raise SyntaxTreeError(place, f"token recognition error at: '{text[place]}'")
+            raise SyntaxTreeError(place, f"Syntax error: token recognition error at: '{text[place]}'")
         kind = found.lastgroup or ""
         if kind != "space":
             yield _Token("operator" if kind == "name" and found[0] == "in" else kind, found[0], place)
@@ -240,11 +245,14 @@ class _Parser:
         self._brackets = 0
         """How many brackets are open."""
 
+        self._first = -1
+        """The place of the first argument of a call, where its bracket may also close."""
+
     def whole(self) -> Node:
         """Return the expression."""
         node, _ = self._expression()
         if self._next.kind != "end":
-            raise self._unexpected()
+            raise SyntaxTreeError(self._next.at, f"Syntax error: extraneous input '{self._next.text}' expecting <EOF>")
         return node
 
     @property
@@ -267,10 +275,14 @@ class _Parser:
 
     def _expect(self, operator: str) -> None:
         if not self._accept(operator):
-            raise self._unexpected()
+            if operator in {")", "]"} and self._next.kind == "end":
+                raise SyntaxTreeError(self._next.at, f"Syntax error: missing '{operator}' at '<EOF>'")
+            raise self._unexpected(f"'{operator}'")
 
-    def _unexpected(self) -> SyntaxTreeError:
-        return SyntaxTreeError(self._next.at, f"mismatched input '{self._next.text}'")
+    def _unexpected(self, expected: str) -> SyntaxTreeError:
+        return SyntaxTreeError(
+            self._next.at, f"Syntax error: mismatched input '{self._next.text}' expecting {expected}"
+        )
 
     def _expression(self) -> Found:
         parts, places = [self._operation()], list[int]()
@@ -345,7 +357,7 @@ class _Parser:
         if found.kind == "name" and found.text not in _KEYWORDS:
             return self._named(found)
         if rooted:
-            raise SyntaxTreeError(found.at, f"mismatched input '{found.text}'")
+            raise SyntaxTreeError(found.at, f"Syntax error: mismatched input '{found.text}' expecting IDENTIFIER")
         if found.kind in {"name", "string"}:
             value = _CONSTANTS[found.text] if found.kind == "name" else _text_of(found)
             return Literal(found.at, value), 1
@@ -359,7 +371,7 @@ class _Parser:
         if found.text == "{":
             return self._entries(found.at)
         self._place -= 1
-        raise self._unexpected()
+        raise self._unexpected(_OPERAND_OR_END if self._place == self._first else _OPERAND)
 
     def _named(self, found: _Token) -> Found:
         message = self._message_name(found)
@@ -454,6 +466,8 @@ class _Parser:
         found: list[Node] = []
         optional: set[int] = set()
         deepest = 0
+        if not trailing:
+            self._first = self._place
         while not self._accept(end):
             if trailing and not found and self._accept(","):
                 self._expect(end)
@@ -472,7 +486,7 @@ class _Parser:
 
     def _name(self) -> _Token:
         if self._next.kind != "name" or self._next.text in _KEYWORDS:
-            raise self._unexpected()
+            raise SyntaxTreeError(self._next.at, "Syntax error: no viable alternative at input '.'")
         return self._take()
 
 
