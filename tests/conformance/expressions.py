@@ -1,10 +1,10 @@
 """Random CEL expressions, and for which clusters OCM's own environment takes them for true.
 
-    python -m tests.conformance.expressions --oracle PROGRAM [--without-scores] [--count 10000] [--seed TEXT]
+    python -m tests.conformance.expressions [--count 10000] [--seed TEXT] [--record] [--oracle PROGRAM]
 
-The program is `extra/cel` of the oracle, built with Go. It reads requests, one a line. It answers with the error of
-the compiler (`compile`), or with the clusters for which the expression is true (`yes`) and for which it fails (`errs`).
-The program of the oracle has no scores, so it needs `--without-scores`; a build that takes `scores` does not.
+Go builds the program `ops/upstream-cel`, unless another one is given. It reads requests, one a line. It answers with
+the error of the compiler (`compile`), or with the clusters for which the expression is true (`yes`) and for which it
+fails (`errs`). A program without scores needs `--without-scores`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import os
 import random
 import secrets
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -33,6 +35,8 @@ Request = dict[str, Any]
 Answer = dict[str, Any]
 
 RECORDED = Path(__file__).parent / "vectors" / "cel.jsonl.gz"
+SOURCE = Path(__file__).parents[2] / "ops" / "upstream-cel"
+
 _AGAIN = 200
 """How many orders of a map's keys are tried before a different answer counts."""
 
@@ -126,6 +130,17 @@ def recorded() -> list[Request]:
         return [json.loads(line) for line in file]
 
 
+def built() -> str:
+    """Build upstream's program. Returns its path, or nothing if Go is missing."""
+    go = shutil.which("go")
+    if go is None:
+        return ""
+    program = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "moorage" / "upstream-cel"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run([go, "build", "-o", str(program), "."], cwd=SOURCE, check=True)
+    return str(program)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare, and print what differs. Returns 1 if a difference has no name."""
     parser = argparse.ArgumentParser(prog="expressions", description=(__doc__ or "").partition("\n")[0])
@@ -135,17 +150,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", default="")
     parser.add_argument("--record", action="store_true", help="write the requests and answers into the vectors")
     options = parser.parse_args(arguments)
-    if not options.oracle:
-        print("expressions: --oracle must name the program that extra/cel of the oracle was built into")
+    program = options.oracle or built()
+    if not program:
+        print("expressions: Go is missing, and --oracle names no program")
         return 2
     seed = options.seed or secrets.token_hex(8)
     if options.record:
-        record(options.oracle, seed, options.count)
+        record(program, seed, options.count)
         return 0
     given = requests(seed, options.count)
     if options.without_scores:
         given = [{**one, "scores": {}} for one in given]
-    found = list(differences(options.oracle, given))
+    found = list(differences(program, given))
     unnamed = [one for one in found if not one[0]]
     for _, one, theirs, ours in unnamed[:_SHOWN]:
         print(f"{one['expression']}\n  upstream: {theirs}\n  ours:     {ours}")
