@@ -20,7 +20,7 @@ from moorage.apiserver.http.app import Front, Gateway, create_app
 from moorage.apiserver.http.filters.hosts import hosts_of
 from moorage.apiserver.http.forwarding import Forwarding
 from moorage.apiserver.http.intake.explain import Explanations
-from moorage.apiserver.http.protocol import Protocol
+from moorage.apiserver.http.protocol import IncompleteHeads, Protocol
 from moorage.apiserver.metrics import Metrics
 from moorage.apiserver.storage.kafka.dead_letters import KafkaDeadLetters
 from moorage.apiserver.storage.kafka.durable_log import KafkaLog
@@ -222,7 +222,8 @@ async def http_server(
     """
     config = uvicorn.Config(
         app,  # type: ignore[arg-type]  # uvicorn's type of an application is narrower than Starlette's
-        http=type("LimitedProtocol", (Protocol,), {"most_connections": most_connections}),
+        http=type("LimitedProtocol", (Protocol,), {"most_connections": most_connections, "heads": IncompleteHeads()}),
+        ws="none",
         log_config=None,
         access_log=False,
         lifespan="on",

@@ -13,14 +13,26 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import structlog
 from starlette.datastructures import QueryParams
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from moorage.console.api import READY, ApiClient, ClusterChoice
 from moorage.console.fleet_index import INDEXED, FleetIndex
-from moorage.console.host import CLUSTER, LIVE, LOGIN, LOGOUT, OWN, Host, PageError, cluster_of, own_address, path_of
+from moorage.console.host import (
+    CLUSTER,
+    LIVE,
+    LOGIN,
+    LOGOUT,
+    OWN,
+    Host,
+    PageError,
+    bad_request,
+    cluster_of,
+    own_address,
+    path_of,
+)
 from moorage.console.kinds import Kinds
 from moorage.console.live import Follower
 from moorage.console.pages import ACTIONS, PAGES
@@ -61,6 +73,15 @@ _HEADERS: Final = {
 }
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _FORM_LIMIT: Final = 64 * 1024
+_LOGIN_LIMIT: Final = 16 * 1024
+"""Bytes of the login's form: a token of which each character may take three, and a page of the console."""
+
+LOGIN_SECONDS: Final = 5.0
+"""Seconds within which the form of a login must come, because it needs no credentials."""
+
+FORM_SECONDS: Final = 60.0
+"""Seconds within which a form of a user must come."""
+
 _FORM: Final = "application/x-www-form-urlencoded"
 _FIELDS: Final = 1_000
 _NOTICE: Final = "moorage-console-notice"
@@ -161,7 +182,7 @@ class Console:
     def _action(self, action: Action) -> Handler:
         async def acted(request: Request) -> Response:
             session = await self._sessions.of(request)
-            form = await _form(request)
+            form = await self._form(request)
             self._sessions.check_form(request, session, form.get("csrf", ""))
             view = await self._opened(request, session, in_clusters=action.in_clusters)
             done = await action.handler(view, form)
@@ -267,7 +288,7 @@ class Console:
             goes_to = own_address(request.query_params.get("next", ""))
             return self._login_page(goes_to, ended="ended" in request.query_params)
         check_same_site(request)
-        form = await _form(request)
+        form = await self._form(request, _LOGIN_LIMIT, LOGIN_SECONDS)
         token, goes_to = form.get("token", "").strip(), own_address(form.get("next", ""))
         why = _unfit(token)
         if not why:
@@ -288,7 +309,7 @@ class Console:
 
     async def _logout(self, request: Request) -> Response:
         session = await self._sessions.of(request)
-        form = await _form(request)
+        form = await self._form(request)
         self._sessions.check_form(request, session, form.get("csrf", ""))
         response = RedirectResponse(LOGIN, _SEE_OTHER)
         forget(request, response)
@@ -354,6 +375,25 @@ class Console:
 
         return counted
 
+    async def _form(self, request: Request, limit: int = _FORM_LIMIT, seconds: float = FORM_SECONDS) -> Form:
+        """Return the fields of a form that has at most `limit` bytes, and comes within these seconds."""
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
+            raise PageError(415, f"content-type: invalid value: must be {_FORM}")
+        body = bytearray()
+        with self._host.receiving(request) as hold:
+            try:
+                async with asyncio.timeout(seconds):
+                    async for part in request.stream():
+                        hold(len(part))
+                        body += part
+                        if len(body) > limit:
+                            raise PageError(413, f"the form is too large: it must have at most {limit} bytes")
+            except TimeoutError:
+                raise PageError(408, f"the form did not come within {seconds:g} s") from None
+            except ClientDisconnect:
+                raise bad_request("the client disconnected before the form was read") from None
+            return _fields_of(bytes(body))
+
     def _failure(self, request: Request, error: PageError) -> Response:
         html = self._pages.bare(
             "failure.html",
@@ -418,15 +458,8 @@ def _referrer(request: Request) -> str:
     return "/"
 
 
-async def _form(request: Request) -> Form:
+def _fields_of(body: bytes) -> Form:
     """Return the fields of a form. The values of a repeated field are joined by commas."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FORM:
-        raise PageError(415, f"content-type: invalid value: must be {_FORM}")
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > _FORM_LIMIT:
-            raise PageError(413, f"the form is too large: it must have at most {_FORM_LIMIT} bytes")
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
     except ValueError:

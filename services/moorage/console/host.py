@@ -111,6 +111,10 @@ class Host:
     """Returns a context that counts an open page as a watch of its user. Raises `PageError`: 429 if the user has
     enough."""
 
+    receiving: Callable[[Request], AbstractContextManager[Callable[[int], None]]]
+    """Returns a context in which the bytes of a form are received. Its function counts some of them. It raises
+    `PageError`: 429 if the process holds too many."""
+
     observe: Callable[[str, str, int, float], None]
     """Counts an answer: by its method, what was asked for, its code, and the seconds that it took."""
 

@@ -28,9 +28,10 @@ from moorage.apiserver.controllers.roles import DefaultRoles
 from moorage.apiserver.http import health, paths
 from moorage.apiserver.http.backend import Backend
 from moorage.apiserver.http.discovery import cluster_views, definitions, groups, openapi, reviews
+from moorage.apiserver.http.filters import limits
 from moorage.apiserver.http.filters.access import Access
 from moorage.apiserver.http.filters.hosts import check_host
-from moorage.apiserver.http.filters.limits import InFlightMiddleware, OpenWatches, RequestLimits
+from moorage.apiserver.http.filters.limits import InFlightMiddleware, OpenWatches
 from moorage.apiserver.http.filters.refused_requests import RefusedRequests
 from moorage.apiserver.http.filters.request_attributes import (
     CLUSTERS_PATH,
@@ -41,6 +42,7 @@ from moorage.apiserver.http.filters.request_attributes import (
     SIMULATE_PATH,
 )
 from moorage.apiserver.http.forwarding import Forwarding, ForwardingMiddleware
+from moorage.apiserver.http.in_flight import RequestLimits, RequestsInFlight
 from moorage.apiserver.http.intake.dead_letter_replay import DeadLetterReplay
 from moorage.apiserver.http.intake.dead_letters import DeadLettersApi
 from moorage.apiserver.http.intake.decisions import Decisions
@@ -133,6 +135,7 @@ class ServedApi:
     gateway: Gateway
     access: Access
     watches: OpenWatches
+    in_flight: RequestsInFlight
 
 
 Front = Callable[[ASGIApp, ServedApi], ASGIApp]
@@ -155,6 +158,14 @@ def create_app(gateway: Gateway, front: Front | None = None) -> Starlette:
     writer = Writer(gateway.store, gateway.log, gateway.clock, lambda: in_force.gates, guards, locks=locks)
     controllers = _controllers(gateway, writer)
     watches = OpenWatches(settings.max_watches_per_user)
+    in_flight = RequestsInFlight(
+        RequestLimits(
+            settings.max_requests_in_flight,
+            settings.max_mutating_requests_in_flight,
+            settings.max_body_bytes_in_flight,
+        ),
+        lambda kind, count: gateway.metrics.in_flight.labels(kind).set(count),
+    )
     issued = groups.Issuer(authenticator.accounts)
     guard = ReportGuard(
         gateway.store,
@@ -213,11 +224,11 @@ def create_app(gateway: Gateway, front: Front | None = None) -> Starlette:
             metrics=gateway.metrics,
             hosts=gateway.hosts,
         )
-    limits = RequestLimits(settings.max_requests_in_flight, settings.max_mutating_requests_in_flight)
-    app.add_middleware(InFlightMiddleware, limits=limits, metrics=gateway.metrics)
+    app.add_middleware(InFlightMiddleware, in_flight=in_flight)
     app.add_middleware(ClusterPaths)
     if front is not None:
-        app.add_middleware(_Before, front=front, api=ServedApi(gateway, access, watches))
+        app.add_middleware(_Before, front=front, api=ServedApi(gateway, access, watches, in_flight))
+    app.state.in_flight = in_flight
     app.state.leading = leading
     app.state.controllers = controllers
     roles = DefaultRoles(gateway.store, writer)
@@ -442,6 +453,7 @@ def _guarded(gateway: Gateway, access: Access, verb: str, handler: Handler) -> H
         try:
             check_host(request, gateway.hosts)
             await access.check(request)
+            limits.enter(request, access.authenticator.without)
             response = await handler(request)
         except StatusError as error:
             response = answers.failure(request, error)

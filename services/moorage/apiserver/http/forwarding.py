@@ -20,8 +20,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from moorage.apiserver.http.filters.access import Access
+from moorage.apiserver.http.filters.access import Access, is_open
 from moorage.apiserver.http.filters.hosts import check_host
+from moorage.apiserver.http.filters.limits import enter
 from moorage.apiserver.http.filters.request_attributes import CLUSTERS_PATH, CONDITIONS_PATH, MIRROR_PATH, SIMULATE_PATH
 from moorage.apiserver.http.messages import answers, bodies
 from moorage.apiserver.machinery.api_errors import StatusError
@@ -289,7 +290,7 @@ class ForwardingMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif scope["path"] == CLUSTERS_PATH or (
-            scope["method"] not in _READING and not scope["path"].startswith(_EVERYWHERE)
+            scope["method"] not in _READING and not scope["path"].startswith(_EVERYWHERE) and not is_open(scope["path"])
         ):
             await self._write(scope, receive, send)
         elif scope["path"] == _PROBE and _is_forwarded(scope):
@@ -303,7 +304,6 @@ class ForwardingMiddleware:
         response: Response | None
         try:
             check_host(request, self._hosts)
-            self._access.check_page(request)
             if not self._forwarding.leads and _is_forwarded(scope):
                 response = answers.failure(request, NotTakenError("this gateway does not lead"))
                 response.headers[LEADS] = "false"
@@ -321,6 +321,10 @@ class ForwardingMiddleware:
         """Return the answer of the gateway that leads. None if this one is to answer."""
         forwarding, clock, bearer = self._forwarding, asyncio.get_running_loop().time, ""
         until = clock() + PATIENCE
+        if not forwarding.takes:
+            # Nothing is kept of a request that may not be made, and only so many wait.
+            await self._access.check(request)
+            enter(request, self._access.authenticator.without)
         while not forwarding.takes:
             if forwarding.leads:
                 if clock() >= until:

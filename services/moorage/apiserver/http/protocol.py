@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from typing import ClassVar
 
+import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
 from typing_extensions import override
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -15,6 +17,10 @@ HEAD_SECONDS = 32.0
 """Seconds within which the line and the headers of a request must come, as in Kubernetes. A client that sends a byte
 now and then would hold a connection for ever."""
 
+
+HEAD_BYTES = 32_000_000
+"""Bytes of heads that have not come to their end, of all connections together. Beyond them, the oldest of these
+connections end: the head of an honest client comes at once."""
 
 STALLED_SECONDS = 60.0
 """Seconds for which a client may take nothing of an answer that waits for it. One that reads slowly goes on; one that
@@ -31,6 +37,26 @@ def _with_certificate(app: ASGIApp, certificate: ClientCertificate) -> ASGIApp:
     return with_certificate
 
 
+class IncompleteHeads:
+    """The connections of which a part of a head has come, the oldest first, with its size in bytes."""
+
+    def __init__(self) -> None:
+        self._sizes: OrderedDict[Protocol, int] = OrderedDict()
+        self._total = 0
+
+    def note(self, connection: Protocol, size: int) -> None:
+        """Note what has come of a head. 0 stands for nothing, because it is complete."""
+        self._total += size - self._sizes.get(connection, 0)
+        if size:
+            self._sizes[connection] = size
+        else:
+            self._sizes.pop(connection, None)
+        while self._total > HEAD_BYTES:
+            oldest, _ = next(iter(self._sizes.items()))
+            self.note(oldest, 0)
+            oldest.transport.abort()
+
+
 class Protocol(H11Protocol):
     """uvicorn's protocol, with limits of the time that a request takes to begin, and that an answer waits to be read.
 
@@ -39,6 +65,9 @@ class Protocol(H11Protocol):
 
     most_connections: ClassVar[int] = 0
     """The number of connections that are kept. 0 means any."""
+
+    heads: ClassVar[IncompleteHeads]
+    """The incomplete heads on all connections of the server."""
 
     _stalled: asyncio.TimerHandle | None = None
     """Ends the connection, unless the client takes something before."""
@@ -64,9 +93,12 @@ class Protocol(H11Protocol):
             self._cancel()
         else:
             self._expect_head()
+        is_head = not self._answers and self.conn.their_state is h11.IDLE
+        self.heads.note(self, len(self.conn.trailing_data[0]) if is_head else 0)
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
+        self.heads.note(self, 0)
         self._cancel()
         self._stop_watching()
         super().connection_lost(exc)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from moorage.apiserver.authentication.certificates import EXTENSION, ClientCertificate
 from moorage.apiserver.http.app import ServedApi
 from moorage.apiserver.http.filters.hosts import check_host
+from moorage.apiserver.http.filters.limits import client_of
 from moorage.apiserver.kinds import kind as kinds
 from moorage.apiserver.kinds.printing.sections import Section
 from moorage.apiserver.machinery import api_errors
@@ -46,14 +47,26 @@ def host_of(app: ASGIApp, api: ServedApi) -> Host:
 
     def open_page(request: Request) -> contextlib.AbstractContextManager[None]:
         with _translated():
-            who = watches.check(request)
+            watches.check(request)
 
         @contextlib.contextmanager
         def opened() -> Iterator[None]:
-            with gateway.metrics.watches.track_inprogress(), watches.opened(who):
+            with gateway.metrics.watches.track_inprogress(), watches.opened(request):
                 yield
 
         return opened()
+
+    @contextlib.contextmanager
+    def receiving(request: Request) -> Iterator[Callable[[int], None]]:
+        client = client_of(request, access.authenticator.without)
+        with contextlib.ExitStack() as held:
+
+            def hold(size: int) -> None:
+                with _translated():
+                    api.in_flight.hold(client, size)
+                held.callback(api.in_flight.drop, client, size)
+
+            yield hold
 
     def observe(method: str, verb: str, code: int, seconds: float) -> None:
         gateway.metrics.requests.labels(method, verb, str(code)).inc()
@@ -66,6 +79,7 @@ def host_of(app: ASGIApp, api: ServedApi) -> Host:
         identify=identify,
         check_host=checked,
         open_page=open_page,
+        receiving=receiving,
         observe=observe,
         behind=gateway.behind,
         describe=_described,

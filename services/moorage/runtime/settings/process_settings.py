@@ -160,6 +160,9 @@ class Settings(ServerSettings, KafkaSettings):
     max_mutating_requests_in_flight: int = Field(default=200, ge=0)
     """The maximum number of concurrent write requests at a gateway. 0 means no limit."""
 
+    max_body_bytes_in_flight: int = Field(default=100_000_000, ge=0)
+    """The maximum number of bytes of request bodies that a gateway holds at a time. 0 means no limit."""
+
     max_watches_per_user: int = Field(default=5_000, ge=0)
     """The maximum number of watches of a user at a gateway. 0 means no limit."""
 

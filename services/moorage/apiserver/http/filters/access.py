@@ -35,7 +35,13 @@ from moorage.decide.kubernetes.names import ACCOUNT_PREFIX, account_groups
 from moorage.runtime.process.origins import foreign_origin
 
 OPEN: Final = ("/healthz", "/livez", "/readyz")
-"""The beginnings of paths that need no credentials, so that any program can check the process."""
+"""The first parts of paths that need no credentials, so that any program can check the process."""
+
+
+def is_open(path: str) -> bool:
+    """Return whether a path needs no credentials."""
+    return "/" + path.split("/")[1] in OPEN
+
 
 _BEARER: Final = "bearer "
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -57,7 +63,7 @@ class Access:
                 is not known yet.
         """
         path = request.url.path
-        if "/" + path.split("/")[1] in OPEN:
+        if is_open(path):
             return
         self.check_page(request)
         user = await self.identify(request)
@@ -155,9 +161,10 @@ def forbidden(user: User, asked: Attributes, reason: str = "") -> StatusError:
 def _check_origin(request: Request) -> None:
     """Refuse a request that changes something, if a page of another site has made a browser send it.
 
-    One with a bearer token is let through: a browser adds none by itself. Raises StatusError: 403 if it is refused.
+    One with a bearer token is let through: a browser adds none by itself, as it does the credentials of other schemes.
+    Raises StatusError: 403 if it is refused.
     """
-    if request.method in _READING or "authorization" in request.headers:
+    if request.method in _READING or request.headers.get("authorization", "").lower().startswith(_BEARER):
         return
     if shown := foreign_origin(request):
         raise StatusError(403, f"{shown}: invalid value: pages of other sites may not change anything here")

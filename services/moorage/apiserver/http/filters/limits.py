@@ -1,7 +1,8 @@
 """How much the gateway does at a time: requests in flight, and watches of one user. More are refused for now.
 
 A request is in flight until its answer is sent, so clients that do not read their answers count as well. Watches do not
-count, because they last; neither do the checks of the process's health, which must not fail because it is busy.
+count once they are open, because they last; neither do the checks of the process's health, which must not fail because
+it is busy.
 """
 
 from __future__ import annotations
@@ -9,81 +10,73 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from moorage.apiserver.http.filters.access import OPEN, user_of
-from moorage.apiserver.http.filters.request_attributes import DECISIONS_PATH
-from moorage.apiserver.http.messages import answers
-from moorage.apiserver.http.messages.options import is_true
-from moorage.apiserver.machinery.api_errors import StatusError
-from moorage.apiserver.metrics import Metrics
-from moorage.decide.kubernetes.attributes import ANONYMOUS, CONSOLE
-
-READING: Final = "reading"
-WRITING: Final = "writing"
+from moorage.apiserver.http.filters.access import is_open, user_of
+from moorage.apiserver.http.in_flight import (
+    READING,
+    WRITING,
+    ClientShare,
+    CountedClient,
+    RequestsInFlight,
+    RequestSlot,
+    slot_of,
+    too_many,
+    with_slot,
+)
+from moorage.decide.kubernetes.attributes import ANONYMOUS, CONSOLE, UNAUTHENTICATED, User
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-_EXEMPT: Final = (*OPEN, "/metrics")
-_OBJECTS: Final = ("/api/", "/apis/")
-_AGAIN: Final = 1  # seconds after which a client may try again, as in Kubernetes
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """How many requests may be in flight. 0 means any number."""
-
-    reading: int = 400
-    writing: int = 200
-
-
-def too_many(message: str = "Too many requests, please try again later.") -> StatusError:
-    """429: the client is to come again."""
-    return StatusError(429, message, reason="TooManyRequests", retry_after=_AGAIN)
+_METRICS: Final = "/metrics"
 
 
 class InFlightMiddleware:
-    """Refuses requests while too many are in flight."""
+    """Gives each request its slot, and takes it back when the answer is sent."""
 
-    def __init__(self, app: ASGIApp, limits: RequestLimits, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, in_flight: RequestsInFlight) -> None:
         self._app = app
-        self._limits = {READING: limits.reading, WRITING: limits.writing}
-        self._in_flight = dict.fromkeys(self._limits, 0)
-        self._metrics = metrics
+        self._in_flight = in_flight
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it while too many are in flight."""
-        if scope["type"] != "http" or scope["path"].startswith(_EXEMPT) or _is_watch(scope):
+        """Answer a request."""
+        if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        of = READING if scope["method"] in _READING else WRITING
-        if 0 < self._limits[of] <= self._in_flight[of]:
-            request = Request(scope, receive)
-            self._metrics.requests.labels(scope["method"], "limited", "429").inc()
-            await answers.failure(request, too_many())(scope, receive, send)
-            return
-        self._in_flight[of] += 1
-        gauge = self._metrics.in_flight.labels(of)
-        gauge.set(self._in_flight[of])
+        slot = RequestSlot(self._in_flight, READING if scope["method"] in _READING else WRITING)
         try:
-            await self._app(scope, receive, send)
+            await self._app(with_slot(scope, slot), receive, send)
         finally:
-            self._in_flight[of] -= 1
-            gauge.set(self._in_flight[of])
+            slot.end()
 
 
-def _is_watch(scope: Scope) -> bool:
-    """Return whether a request is a watch, which lasts."""
-    path: str = scope["path"]
-    if path == DECISIONS_PATH:
-        return True
-    if scope["method"] not in _READING or not path.startswith(_OBJECTS):
-        return False
-    return "/watch/" in path or is_true(QueryParams(scope.get("query_string", b"")), "watch")
+def enter(request: Request, without: User | None) -> None:
+    """Count a request that was let through. Raises StatusError: 429 if too many are in flight.
+
+    Args:
+        request: the request.
+        without: the user of requests without credentials, if they are let through.
+    """
+    path = request.url.path
+    if not is_open(path) and path != _METRICS:
+        slot_of(request).enter(client_of(request, without))
+
+
+def client_of(request: Request, without: User | None) -> CountedClient:
+    """Return whom a request counts for. One whose user is not known yet counts as a stranger's."""
+    user: User | None = getattr(request.state, "user", None)
+    if user is None or UNAUTHENTICATED in user.groups:
+        return CountedClient(ClientShare.STRANGERS, address_of(request))
+    if user is without:  # on a machine where all users are the administrator
+        return CountedClient(ClientShare.USERS)
+    return CountedClient(ClientShare.ADMINISTRATORS if user.is_master else ClientShare.USERS, user.name)
+
+
+def address_of(request: Request) -> str:
+    """Return the address from which a request comes."""
+    return request.client.host if request.client else "an unknown address"
 
 
 class OpenWatches:
@@ -96,16 +89,27 @@ class OpenWatches:
         self._most = most
         self._open: Counter[str] = Counter()
 
-    def check(self, request: Request) -> str:
-        """Return whose watch it would be. Raises StatusError: 429 if that one has enough."""
+    def begin(self, request: Request) -> None:
+        """Count a request as a watch, and no longer as one in flight, until its answer is sent.
+
+        Raises:
+            StatusError: 429 if its user has enough.
+        """
+        slot = slot_of(request)
+        slot.keep(self.opened(request))
+        slot.leave()
+
+    def check(self, request: Request) -> None:
+        """Check that a user may have one more watch. Raises StatusError: 429 if not."""
         who = _who(request)
         if 0 < self._most <= self._open[who] and who != CONSOLE:
             raise too_many(f"too many watches: a user may have {self._most} at a time")
-        return who
 
     @contextlib.contextmanager
-    def opened(self, who: str) -> Iterator[None]:
-        """Count a watch for as long as the context lasts."""
+    def opened(self, request: Request) -> Iterator[None]:
+        """Count a watch of its user for as long as the context lasts. Raises StatusError: as `check`."""
+        self.check(request)
+        who = _who(request)
         self._open[who] += 1
         try:
             yield
@@ -117,6 +121,4 @@ class OpenWatches:
 
 def _who(request: Request) -> str:
     user = user_of(request)
-    if user.name != ANONYMOUS:
-        return user.name
-    return f"{user.name} at {request.client.host if request.client else 'an unknown address'}"
+    return user.name if user.name != ANONYMOUS else f"{user.name} at {address_of(request)}"

@@ -141,14 +141,14 @@ class Decisions:
         wanted = DecisionFilter.of(request)
         version = _version(request.headers.get("last-event-id", ""))
         fleet = fleet_of(self._store, cluster_of(request))
-        who = self._watches.check(request)
+        self._watches.begin(request)
         number, reason = None, ""
         if version is not None:
             number, reason = await self._resume(fleet, version)
         if number is None:
             await self._reach_present()
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self._stream(fleet, wanted, number, reason, who), media_type=MEDIA, headers=headers)
+        return StreamingResponse(self._stream(fleet, wanted, number, reason), media_type=MEDIA, headers=headers)
 
     async def _resume(self, fleet: FleetObjects, version: int) -> tuple[int | None, str]:
         """Return the number of the first change after a version, or None and the reason why it is unknown."""
@@ -170,9 +170,9 @@ class Decisions:
             raise unavailable(f"the gateway cannot read to the present: {error or 'it takes too long'}") from None
 
     async def _stream(
-        self, fleet: FleetObjects, wanted: DecisionFilter, number: int | None, reason: str, who: str
+        self, fleet: FleetObjects, wanted: DecisionFilter, number: int | None, reason: str
     ) -> AsyncIterator[bytes]:
-        with self._metrics.watches.track_inprogress(), self._watches.opened(who):
+        with self._metrics.watches.track_inprogress():
             while True:
                 if number is None:
                     number, reached = fleet.history.count, fleet.version

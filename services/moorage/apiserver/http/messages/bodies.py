@@ -10,6 +10,7 @@ from typing import Any, Final
 import orjson
 from starlette.requests import ClientDisconnect, Request
 
+from moorage.apiserver.http.in_flight import slot_of
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import StatusError, bad_request, shorten, too_large
@@ -45,12 +46,18 @@ Document = dict[str, Any]
 
 
 async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
-    """Read the whole body.
+    """Read the whole body. Meanwhile the request is not in flight, but the bytes of its body count until it ends.
 
     Raises:
         StatusError: 413 if it is larger than `limit`; 400 if the client disconnected; 504 if
-            it comes too slowly.
+            it comes too slowly; 429 if too many bytes of bodies, or too many requests, are in flight.
     """
+    with slot_of(request).receiving():
+        return await _read(request, limit)
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    slot = slot_of(request)
     announced = request.headers.get("content-length", "")
     parts, size = [], 0
     stream = request.stream()
@@ -62,9 +69,11 @@ async def read_body(request: Request, limit: int = BODY_LIMIT) -> bytes:
                     size += len(part)
                     if is_too_large := size > limit:
                         break
+                    slot.hold(len(part))
                     parts.append(part)
         if is_too_large:
             parts.clear()
+            slot.drop()
             await _drain(stream)
             raise too_large("the request's body", limit)
     except TimeoutError:

@@ -133,6 +133,7 @@ class ReadVerbs:
         filtered: VisibleObjects | None,
     ) -> Response:
         form = accepted(request, watched_media_of(path.kind), ONE)
+        self._backend.watches.begin(request)
         version = resource_version(options.version)
         await self._reach(version)
         begins = version or None
@@ -158,10 +159,8 @@ class ReadVerbs:
             # A watch has begun once its options are read, so that clients find what ends it among its events.
             return Response(asked.encoder.error(error.document()), media_type=media)
 
-        who = self._backend.watches.check(request)
-
         async def events() -> AsyncIterator[bytes]:
-            with self._backend.metrics.watches.track_inprogress(), self._backend.watches.opened(who):
+            with self._backend.metrics.watches.track_inprogress():
                 found = watch.events(self._backend.store, asked, number, self._events_shared)
                 async for event in found if filtered is None else self._until_changed(found, asked, filtered):
                     yield event
