@@ -209,6 +209,11 @@ def test_after_a_step_back_of_the_clock_every_wait_begins_again() -> None:
     """A service's waits are instants in memory, which would last until the clock has caught up."""
     engine = begun()
     drive(engine.decide(NOW + timedelta(hours=1)), NOW + timedelta(hours=1))
+    due, left = engine.next_due(), engine.wait_left()
+    assert due is not None
+    assert left == due - NOW - timedelta(hours=1), "however late that is by the clock"
+    assert engine.was_set_back(NOW)
+    assert not engine.was_set_back(NOW + timedelta(hours=1))
     with pytest.raises(StartAfresh, match=r"the clock was set back by 3600\.0 s"):
         drive(engine.decide(NOW), NOW)
     drive(engine.restore({RESOURCES: None}, None), NOW)

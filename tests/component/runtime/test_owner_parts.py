@@ -177,9 +177,20 @@ class SetClock:
 async def test_an_alarm_rings_although_the_clock_was_set_back() -> None:
     clock, rings, loop = SetClock(), asyncio.Queue[float](), asyncio.get_running_loop()
     alarm = _Alarm(clock, lambda: rings.put_nowait(loop.time()))
-    alarm.set(clock.now() + timedelta(seconds=30))
+    left = timedelta(seconds=30)
+    alarm.set(clock.now() + left, left)
     assert await rings.get() == 30
-    alarm.set(clock.now() + timedelta(seconds=30))
+    alarm.set(clock.now() + left, left)
     await asyncio.sleep(5)
     clock.ahead = -3600
     assert await rings.get() == 61, "a second late; then the engine decides for how long it waits"
+
+
+@virtual_time
+async def test_an_alarm_rings_although_the_clock_was_set_back_while_it_was_decided_for_how_long() -> None:
+    clock, rings, loop = SetClock(), asyncio.Queue[float](), asyncio.get_running_loop()
+    alarm, left = _Alarm(clock, lambda: rings.put_nowait(loop.time())), timedelta(seconds=0.2)
+    when = clock.now() + left
+    clock.ahead = -3600
+    alarm.set(when, left)
+    assert await rings.get() == pytest.approx(1.2)

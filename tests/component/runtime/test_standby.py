@@ -54,7 +54,7 @@ class Log:
 
 
 def tables() -> PartitionTables[CounterState]:
-    return PartitionTables(Counter(), 0, KafkaFormat())
+    return PartitionTables(Counter(), 0, KafkaFormat(), partitions=1)
 
 
 def restored(

@@ -112,6 +112,7 @@ def standby(committed: Any) -> StandbyTask:
 
     context = SimpleNamespace(
         service=Counter(),
+        partitions=1,
         settings=Settings(),
         group="group",
         reader=None,

@@ -171,13 +171,13 @@ class Store:
             if record.version <= self.version:
                 continue
             self.version = record.version
-            if record.key.startswith("/"):
-                self._apply_note(record)
-            else:
-                try:
+            try:
+                if record.key.startswith("/"):
+                    self._apply_note(record)
+                else:
                     self._apply_object(record)
-                except ValueError as error:  # only gateways write this topic, so this is one of another version
-                    _log.error("object_log.record_skipped", key=record.key, offset=record.offset, why=str(error))
+            except Exception as error:  # noqa: BLE001 - a stray record, or one of another version, must not end all reads
+                _log.error("object_log.record_skipped", key=record.key[:253], offset=record.offset, why=repr(error))
         self.history.wake()
 
     def _apply_note(self, record: LoggedRecord) -> None:

@@ -77,7 +77,7 @@ class Record:
     @property
     def name(self) -> str:
         """The key as text."""
-        return self._given.key if self._given is not None else (self.key or b"").decode()
+        return self._given.key if self._given is not None else (self.key or b"").decode(errors="replace")
 
     @property
     def gone(self) -> bool:

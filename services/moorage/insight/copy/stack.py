@@ -32,6 +32,7 @@ from moorage.runtime.engine.requests import (
     Turn,
     Written,
 )
+from moorage.runtime.kafka.tables.global_tables import fold_into_view
 from moorage.runtime.service import (
     Emit,
     Freshness,
@@ -60,6 +61,10 @@ class RestlessError(AssertionError):
 
 
 _AT_ONCE: Final = 1_000_000  # records; small batches have no advantage in memory
+
+
+def _decoded(_topic: Topic, record: Record) -> Input | Malformed:
+    return record.decode()
 
 
 class MemoryFormat(RecordFormat):
@@ -264,7 +269,8 @@ class MemoryStack:
         self._offer(owner, limit)
         offered = engine.waiting > waiting
         due = engine.next_due()
-        if not engine.restless and (due is None or due > self.now) and engine.caught_up:
+        is_due = (due is not None and due <= self.now) or engine.was_set_back(self.now)
+        if not engine.restless and not is_due and engine.caught_up:
             return False
         self.steps += 1
         before, behind = dict(engine.positions), not engine.caught_up
@@ -403,14 +409,9 @@ class MemoryStack:
                 whole.seen[short] = latest[short] + 1
         if not found:
             return
-        view = whole.view
         for record in sorted(found, key=lambda record: record.seq):
-            if view.wants(record.topic, record.name):
-                decoded = record.decode()
-                if not isinstance(decoded, Input):
-                    raise TypeError(decoded.message)
-                view.apply(decoded)
-        changed = view.changed()
+            fold_into_view(whole.view, record.topic, record, service=name, decode=_decoded)
+        changed = whole.view.changed()
         wanted = range(self.partitions) if changed is None else set(changed)
         for p in wanted:
             if (owner := self._owners.get((name, p))) is not None:

@@ -227,7 +227,9 @@ class Player:
         owner = self._owners.get(entry[1])
         if owner is None:
             return
-        ready = owner.ready = PartitionTables(self._service, owner.partition, KafkaFormat())
+        ready = owner.ready = PartitionTables(
+            self._service, owner.partition, KafkaFormat(), partitions=self._partitions
+        )
         owner.doubt = ""
         for place in range(0, len(entry[2]), 3):
             number, end, count = entry[2][place : place + 3]

@@ -17,13 +17,18 @@ from moorage.runtime.process.logs import bound_to
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings.moorage_configuration import Configuration
 from moorage.runtime.wire.record_format import HandedOver, RecordFormat, dead_letter
+from moorage.runtime.wire.record_places import RecordPlaces
 from moorage_schemas.dead_letter import RefusalReason
+from moorage_schemas.envelope import Meta
 from moorage_schemas.topics import Topic, partition_of
 
 log = structlog.get_logger(__name__)
 
 S = TypeVar("S")
 
+
+_SHOWN = 256  # characters of an invalid key that are kept
+_LONGEST = 1024  # characters of an error that are kept
 
 _SLICE = 25
 """The number of records after which other tasks run at first: the transaction in flight, and other partitions."""
@@ -108,6 +113,7 @@ class BatchProcessor(Generic[S]):
         self._form = form
         self._seconds = seconds
         self._book = book
+        self._places = RecordPlaces(partition, partitions)
         self._changelogs = frozenset(topic.short for topic in service.changelogs)
         self._slice = _SLICE
         self.steps = 0
@@ -137,7 +143,6 @@ class BatchProcessor(Generic[S]):
             StartAfresh: the service failed on several records at once, and nothing of them may be written.
         """
         run: list[Input] = []
-        third_party = self._service.refuses
         careful = bool(self._singly or self._poison)
         self._fresh = False
         yield Turn()
@@ -150,11 +155,7 @@ class BatchProcessor(Generic[S]):
                     decision.left = records[number:]
                     return
                 yield Turn()
-            decoded = (
-                record.input
-                if type(record) is HandedOver
-                else self._form.decode(topic, record, third_party=topic in third_party, max_bytes=self._largest())
-            )
+            decoded = record.input if type(record) is HandedOver else self._decode(topic, record)
             poisonous = alone = False
             if careful:
                 place = (topic.short, record.offset)
@@ -175,6 +176,30 @@ class BatchProcessor(Generic[S]):
                         return
                     run = []
         yield from self._process(state, run, decision, catching_up=catching_up)
+
+    def _decode(self, topic: Topic, record: Any) -> Input | Malformed:
+        """Return a consumed record as the service sees it. Third parties' keys are left to the service."""
+        is_third_party = topic in self._service.refuses
+        found = self._form.decode(topic, record, third_party=is_third_party, max_bytes=self._largest())
+        if is_third_party or isinstance(found, Malformed):
+            return found
+        rule = self._places.flaw(topic, found.key, found.event)
+        return found if not rule else self._misplaced(found, record, rule)
+
+    def _misplaced(self, found: Input, record: Any, rule: str) -> Malformed:
+        """Return the refusal of a record whose key is not that of its event or of its partition."""
+        shown = found.key[:_SHOWN]
+        return Malformed(
+            topic=found.topic,
+            partition=found.partition,
+            offset=found.offset,
+            raw=self._form.raw(record),
+            reason=RefusalReason.WRONG_KEY.value,
+            message=f"key: invalid value {shown!r}: {rule}",
+            field="key",
+            value=shown,
+            rule=rule,
+        )
 
     def add(self, decision: BatchDecision, emits: Sequence[Emit]) -> None:
         """Add the records that the service emits when it is woken, or when it reconciles.
@@ -200,6 +225,61 @@ class BatchProcessor(Generic[S]):
         decision.emits += added
         generation = self.configuration.generation if self.configuration is not None else 0
         decision.configurations += [generation] * len(added)
+
+    def add_apart(self, decision: BatchDecision, emits: Sequence[Emit]) -> None:
+        """Add records as `add` does, but leave out what cannot be written, with all of the same cause.
+
+        There is a dead letter for it. Otherwise nothing that is due at the same time would ever be written.
+        """
+        try:
+            self.add(decision, emits)
+        except EncodeError:
+            left_out: set[str] = set()
+            for emit in emits:
+                if emit.cause.id not in left_out:
+                    try:
+                        self.add(BatchDecision(decision.now), [emit])
+                    except EncodeError as error:
+                        left_out.add(emit.cause.id)
+                        self._refuse_emit(decision, emit, error)
+            self.add(decision, [emit for emit in emits if emit.cause.id not in left_out])
+
+    def set_aside(self, decision: BatchDecision, key: str, error: str) -> None:
+        """Add the dead letter of a key on which the service has failed when it was woken."""
+        topic = (*self._service.changelogs, *self._service.sources)[0]
+        self._refuse_own(decision, topic, key, f"the service failed on it when it was woken: {error}")
+
+    def _refuse_emit(self, decision: BatchDecision, emit: Emit, error: EncodeError) -> None:
+        log.error(
+            "emit.not_written", service=self._service.name, topic=emit.topic.short, key=emit.key, error=str(error)
+        )
+        event = emit.event
+        value = None if event is None else event.model_dump_json().encode()
+        why = f"it could not be written: {error}"
+        self._refuse_own(decision, emit.topic, emit.key, why, value=value, cause=emit.cause)
+
+    def _refuse_own(
+        self,
+        decision: BatchDecision,
+        topic: Topic,
+        key: str,
+        message: str,
+        *,
+        value: bytes | None = None,
+        cause: Meta | None = None,
+    ) -> None:
+        """Add the dead letter of a record of this service that is not in a topic."""
+        bad = Malformed(
+            topic=topic,
+            partition=self._partition,
+            offset=0,
+            raw=RawRecord(key.encode(), value, ()),
+            reason=RefusalReason.INVALID_EVENT.value,
+            message=message[:_LONGEST],
+            rule="must not make the service fail",
+        )
+        self._count_refusal(bad)
+        self._add_refusal(decision, [dead_letter(self._service.name, bad, decision.now, cause)], bad)
 
     def _largest(self) -> int:
         """Return the maximum size of a report in bytes."""

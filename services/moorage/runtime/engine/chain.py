@@ -438,6 +438,10 @@ class PartitionChain:
         """Return when `decide` has something to do even if no records are offered; None for never."""
         return min((due for engine in self.engines if (due := engine.next_due()) is not None), default=None)
 
+    def wait_left(self) -> timedelta | None:
+        """Return how long to wait from the last decision until `next_due`; None for ever."""
+        return min((left for engine in self.engines if (left := engine.wait_left()) is not None), default=None)
+
     def begin_reconciling(self, now: datetime) -> None:
         """Set the times of the reconcilers' first rounds."""
         for engine in self.engines:

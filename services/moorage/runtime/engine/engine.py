@@ -21,6 +21,7 @@ from typing import Any, Final, Generic, TypeVar
 import structlog
 
 from moorage.runtime.engine.batch import BatchDecision, BatchProcessor
+from moorage.runtime.engine.isolation import IsolatedKeys
 from moorage.runtime.engine.journal import Book, Flag
 from moorage.runtime.engine.partition_tables import PartitionTables, source_tables_of
 from moorage.runtime.engine.requests import Bounded, Bounds, CatchUp, Refresh, Steps, Turn, Written
@@ -137,6 +138,7 @@ class PartitionEngine(Generic[S]):
         self._reconcile_at: datetime | None = None
         self._hold_until: datetime | None = None
         self._hold = _WAKE_HOLD
+        self._isolation = IsolatedKeys()
         self._has_begun = False
         self._is_configured = False
 
@@ -247,12 +249,12 @@ class PartitionEngine(Generic[S]):
         ready: PartitionTables[S] | None,
     ) -> Steps[None]:
         service = self.service
-        tables = ready or PartitionTables(service, self.partition, self._form)
+        tables = ready or PartitionTables(service, self.partition, self._form, partitions=self._rules.partitions)
         bounds: Bounded = yield tables.bounds()
         starts = tables.starts(bounds, committed)
         if not tables.continues(bounds, _later(starts, tables.carried, no_later)):
             log.info("tables.read_anew", service=service.name, partition=self.partition)
-            tables = PartitionTables(service, self.partition, self._form)
+            tables = PartitionTables(service, self.partition, self._form, partitions=self._rules.partitions)
         self._tables = tables
         self._batches.configuration = configuration_of(view)
         if view is not None:
@@ -428,6 +430,7 @@ class PartitionEngine(Generic[S]):
             self._mind_the_clock(now)
             yield from self._wake(decision)
         self._note_dirt(decision.now)
+        self._latest = max(now, decision.now)  # the tables may have been read to a later instant
         return decision
 
     def _begin_deciding(self) -> Steps[bool]:
@@ -457,9 +460,12 @@ class PartitionEngine(Generic[S]):
         call does, the reconciler's output does not count as a repair.
         """
         service, state = self.service, self._known.state
-        self._batches.add(decision, service.wake(state, decision.now))
+        with self._isolation:
+            woken = service.wake(state, decision.now)
+        self._batches.add_apart(decision, woken)
         due = service.next_wake(state)
-        written = service.reconcile(state, decision.now)
+        with self._isolation:
+            written = service.reconcile(state, decision.now)
         if written and (due is None or due > decision.now):
             metrics.REPAIRS.labels(service.name).inc(len(written))
             log.warning(
@@ -469,7 +475,7 @@ class PartitionEngine(Generic[S]):
                 events=len(written),
                 first=[f"{one.topic.short} {one.key}" for one in written[:_SHOWN]],
             )
-        self._batches.add(decision, written)
+        self._batches.add_apart(decision, written)
 
     def _process(self, records: Sequence[tuple[Topic, Any]], decision: BatchDecision) -> Steps[None]:
         if not records:
@@ -479,6 +485,10 @@ class PartitionEngine(Generic[S]):
         if not decision.afresh:
             self._queue.extendleft(reversed(left))
         taken = records[: len(records) - len(left)]
+        if self._isolation:
+            self._isolation.release(
+                (topic.short, record.offset, (record.key or b"").decode(errors="replace")) for topic, record in taken
+            )
         for topic, record in taken:
             self._known.last[topic.short] = record
         self._positions.update(decision.positions)
@@ -526,10 +536,17 @@ class PartitionEngine(Generic[S]):
                 yield Turn()  # a round may take many decisions, and nothing else would run between them
             if reconciling:
                 self.reconcile(decision)
-            self._batches.add(decision, service.wake(self._known.state, decision.now))
+            with self._isolation:
+                woken = service.wake(self._known.state, decision.now)
+            self._batches.add_apart(decision, woken)
+            for key, why in self._isolation.take_unwritten().items():
+                self._batches.set_aside(decision, key, why)
             self.poked = service.is_reconciling(self._known.state)
         except Exception as error:
             # Records must still be processed, so the next attempt is postponed.
+            if self._isolation.has_unwritten:
+                self._isolation.read_to({topic.short: position for topic, position in self._positions.items()})
+                self._hold = _WAKE_HOLD  # the key that has failed is set aside
             self._hold_until = now + self._hold
             self._hold = min(self._hold * 2, _WAKE_HOLD_MAX)
             log.exception("wake.failed", service=service.name, partition=self.partition)
@@ -562,9 +579,9 @@ class PartitionEngine(Generic[S]):
         The waits of a service are instants, most of which exist only in memory. They would last until the clock has
         caught up. After a restore they begin again.
         """
-        latest, self._latest = self._latest, now
-        if latest is not None and now < latest - _SET_BACK:
-            raise StartAfresh(f"the clock was set back by {(latest - now).total_seconds():.1f} s")
+        if self._latest is not None and self.was_set_back(now):
+            raise StartAfresh(f"the clock was set back by {(self._latest - now).total_seconds():.1f} s")
+        self._latest = now
 
     def _mind_the_clock(self, now: datetime) -> None:
         """After the clock was set back a little, shorten waits that have become longer than intended."""
@@ -630,6 +647,21 @@ class PartitionEngine(Generic[S]):
         return self._book.heavy
 
     # Time.
+
+    def was_set_back(self, now: datetime) -> bool:
+        """Return whether the clock was set back so far since the last decision that nothing should wait for it."""
+        return self._latest is not None and now < self._latest - _SET_BACK
+
+    def wait_left(self) -> timedelta | None:
+        """Return how long to wait from the last decision until `next_due`; None for ever.
+
+        Services keep instants. Only their distance from the time of the decision is what they wait for: a clock that is
+        set back must not make it longer.
+        """
+        due = self.next_due()
+        if due is None or self._latest is None:
+            return None if due is None else timedelta(0)
+        return max(timedelta(0), due - self._latest)
 
     def next_due(self) -> datetime | None:
         """Return when `decide` has something to do even if no records are offered; None for never."""

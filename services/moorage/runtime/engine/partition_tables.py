@@ -16,11 +16,14 @@ from moorage.runtime.engine.requests import Announce, Bounded, Bounds, Read, Spa
 from moorage.runtime.process import metrics
 from moorage.runtime.service import Service, source_name
 from moorage.runtime.wire.record_format import RecordFormat
+from moorage.runtime.wire.record_places import RecordPlaces
 from moorage_schemas.topics import Topic
 
 log = structlog.get_logger(__name__)
 
 S = TypeVar("S")
+
+_SHOWN = 256  # bytes of an invalid key that are logged
 
 
 def source_tables_of(service: Service[Any]) -> tuple[Topic, ...]:
@@ -35,7 +38,7 @@ class PartitionTables(Generic[S]):
         form: how records are read.
     """
 
-    def __init__(self, service: Service[S], partition: int, form: RecordFormat) -> None:
+    def __init__(self, service: Service[S], partition: int, form: RecordFormat, *, partitions: int) -> None:
         self.state = service.new_state(partition)
         self.positions: dict[Topic, int] = {}
         """For each table of which something was folded in, the offset below which everything is in the state."""
@@ -51,6 +54,7 @@ class PartitionTables(Generic[S]):
 
         self._service = service
         self._form = form
+        self._places = RecordPlaces(partition, partitions)
         self._own = source_name(service.name)
         self.sources = source_tables_of(service)
         """The sources that are tables."""
@@ -124,13 +128,13 @@ class PartitionTables(Generic[S]):
     # Folding.
 
     def fold(self, topic: Topic, records: Sequence[Any]) -> None:
-        """Fold records of a table into the state. A record that fails is logged, counted and skipped.
+        """Fold records of a table into the state. One that fails, or has a wrong key, is logged, counted and skipped.
 
         Otherwise the partition could never start again.
         """
         if not records:
             return
-        service, state, table = self._service, self.state, self._form.table
+        service, state, table, flaw = self._service, self.state, self._form.table, self._places.flaw
         if topic in service.changelogs:
             self._note_carried(records)
         reader = service.rows.get(topic)
@@ -138,10 +142,11 @@ class PartitionTables(Generic[S]):
         for record in records:
             try:
                 row = None if row_of is None else row_of(record)
-                if row is None:
-                    service.apply(state, topic, *table(topic, record))
-                else:
-                    service.apply(state, topic, record.key.decode(), row)
+                key, event = table(topic, record) if row is None else (record.key.decode(), row)
+                if rule := flaw(topic, key, event):
+                    self._skip(topic, record, rule)
+                    continue
+                service.apply(state, topic, key, event)
             except Exception:
                 metrics.TABLE_RECORDS_SKIPPED.labels(service.name).inc()
                 log.exception(
@@ -155,6 +160,19 @@ class PartitionTables(Generic[S]):
         self.last[topic.short] = records[-1]
         self.folded[topic] = self.folded.get(topic, 0) + len(records)
         self.positions[topic] = max(records[-1].offset + 1, self.positions.get(topic, 0))
+
+    def _skip(self, topic: Topic, record: Any, rule: str) -> None:
+        """Log a record with a wrong key. As a record of a source, it had a dead letter when its turn came."""
+        metrics.TABLE_RECORDS_SKIPPED.labels(self._service.name).inc()
+        log.error(
+            "tables.record_misplaced",
+            service=self._service.name,
+            topic=topic.short,
+            partition=record.partition,
+            offset=record.offset,
+            key=(record.key or b"")[:_SHOWN],
+            rule=rule,
+        )
 
     def _note_carried(self, records: Sequence[Any]) -> None:
         """Note the highest positions that state records rest on."""

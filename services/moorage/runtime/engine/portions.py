@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sized
 from typing import Final
 
+from moorage.runtime.engine.isolation import isolated
+
 RECORDS: Final = 1000
 """The number of records after which a call adds no more work, so that its transaction stays small and ends soon."""
 
@@ -47,6 +49,9 @@ class PendingChecks:
             checks: the maximum number of keys.
             records: the number of records after which no further key is yielded.
         """
+        yield from isolated(self._next(written, checks, records))
+
+    def _next(self, written: Sized, checks: int, records: int) -> Iterator[str]:
         while self._left and checks > 0 and len(written) < records:
             checks -= 1
             yield self._left.popitem(last=False)[0]

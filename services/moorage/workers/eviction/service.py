@@ -45,6 +45,7 @@ from moorage.decide.disruption.eviction_transitions import (
     Urgency,
 )
 from moorage.decide.kubernetes.durations import LONGEST_DURATION
+from moorage.runtime.engine.isolation import isolated, worked
 from moorage.runtime.engine.portions import CHECKS, RECORDS, PendingChecks
 from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived, configuration_of
@@ -285,8 +286,9 @@ class Eviction(Service[EvictionPartition]):
         if found is not None:
             # Others have come due while the tables were read. They are decided on with the next read.
             covered = (place for place in state.pending if found.covers(*freshness.keys_of(state, place)))
-            for place in list(islice(covered, CHECKS)):
+            for place in isolated(list(islice(covered, CHECKS)), state.drop_pending):
                 if len(emits) >= RECORDS:
+                    worked()
                     break
                 self._decide(state, place, found, emits, verdicts)
         self.remove_old(state, now, emits)
@@ -355,6 +357,7 @@ class Eviction(Service[EvictionPartition]):
             self._check_all(state, check, workloads, now, emits)
             checks -= len(workloads)
             if checks <= 0:
+                worked()
                 break
 
     def _go_on(self, state: EvictionPartition, now: datetime, emits: list[Emit]) -> None:

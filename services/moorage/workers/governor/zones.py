@@ -59,7 +59,7 @@ class ZoneBook:
 
     def decide(self, now: datetime, write: Write, declared: Callable[[], Iterable[str]] = tuple) -> None:
         """Write the changes of zones, and grants; `declared` returns the declared nodes of all clusters."""
-        for cluster, book in self._books.items():
+        for cluster, book in list(self._books.items()):  # a record that is written may be the first of its cluster
             book.decide(now, write, partial(_of_cluster, declared, cluster))
 
     @property

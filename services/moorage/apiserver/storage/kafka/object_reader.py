@@ -81,7 +81,10 @@ class ObjectReader:
         self._metrics.restored.set(1)
 
     def _take(self, _: TopicPartition, records: Sequence[Any]) -> None:
-        self._store.apply(LoggedRecord(record.offset, record.key.decode(), record.value) for record in records)
+        self._store.apply(
+            LoggedRecord(record.offset, (record.key or b"").decode(errors="replace"), record.value)
+            for record in records
+        )
 
     def _note_progress(self, read: int, total: int) -> None:
         if not self._store.caught_up:

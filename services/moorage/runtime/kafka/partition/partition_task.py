@@ -70,7 +70,7 @@ class Phase(StrEnum):
 class _Alarm:
     """Calls a function at an instant. It has one setting at a time, which can be changed.
 
-    It also calls when the clock was set back and the wait has lasted as long as intended.
+    It also calls when the wait has lasted as long as intended, though the clock was set back before it began or since.
     """
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
@@ -79,14 +79,19 @@ class _Alarm:
         self._when: datetime | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def set(self, when: datetime | None) -> None:
-        """Ring at this time, in place of any earlier setting; None for never."""
+    def set(self, when: datetime | None, left: timedelta | None) -> None:
+        """Ring at this time, in place of any earlier setting; None for never.
+
+        Args:
+            when: the instant.
+            left: how long it is until then, by the clock by which it was decided.
+        """
         if when == self._when and self._task is not None and not self._task.done():
             return
         self.cancel()
         self._when = when
-        if when is not None:
-            self._task = asyncio.create_task(self._wait(when))
+        if when is not None and left is not None:
+            self._task = asyncio.create_task(self._wait(when, left.total_seconds()))
 
     def cancel(self) -> None:
         """Cancel the present setting."""
@@ -94,8 +99,7 @@ class _Alarm:
         if task is not None:
             task.cancel()
 
-    async def _wait(self, when: datetime) -> None:
-        left = max(0.0, (when - self._clock.now()).total_seconds())
+    async def _wait(self, when: datetime, left: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(left + _SET_BACK):
                 await self._clock.sleep_until(when)
@@ -559,7 +563,7 @@ class PartitionTask:
                 metrics.RECORDS.labels(name).inc(share.decision.records)
                 metrics.BATCH_RECORDS.labels(name).observe(share.decision.records)
         self._feed.ease()
-        self._alarm.set(self._chain.next_due())
+        self._alarm.set(self._chain.next_due(), self._chain.wait_left())
         if self._chain.restless:
             self._event.set()
 

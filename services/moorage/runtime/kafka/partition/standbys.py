@@ -178,7 +178,9 @@ class StandbyTask:
             self._worn.set()
 
     def _empty(self) -> PartitionTables[Any]:
-        return PartitionTables(self._context.service, self.partition, KafkaFormat())
+        return PartitionTables(
+            self._context.service, self.partition, KafkaFormat(), partitions=self._context.partitions
+        )
 
     def _close(self) -> None:
         self.warm = False
