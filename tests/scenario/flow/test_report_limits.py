@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 from tests.support.worlds.flow import Flow
 from tests.support.worlds.world import World, node
 
+from moorage.decide.conditions.heartbeats import HEARTBEAT_STOPPED, HeartbeatWatch, check_id
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.dead_letter import DeadLettered, RefusalReason
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, DEAD_LETTERS, TAINTS
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, DEAD_LETTERS, TAINTS, TIMERS
 
 QUIET = [f"n{number}" for number in range(10)]
 QPS, BURST = 2, 10
@@ -89,3 +91,30 @@ def test_what_was_written_while_nobody_read_is_not_taken_for_a_flood() -> None:
     flow.run()
     assert letters(flow) == []
     assert statuses(flow, "Ready") == {ConditionStatus.TRUE: len(QUIET)}
+
+
+def test_forged_requests_to_check_a_source_cause_nothing() -> None:
+    """condition-ingest requests a check of itself, before grants and limits. Their ids can be guessed."""
+    flow = flow_with(["n1"])
+    world = World(flow)
+    world.report("n1", "Ready", "True", source="probe")
+    flow.advance(5)
+    (timer_id, timer), *others = flow.table(TIMERS).items()
+    assert not others
+    assert timer.deadline is not None
+    before = {topic: len(flow.records(topic)) for topic in (TIMERS, CONDITIONS, DEAD_LETTERS)}
+    for number in range(200):
+        watch = HeartbeatWatch(timer_id, "", timer.generation + number, timer.deadline)
+        forged = ConditionReported(
+            target=node("n1"),
+            type="Ready",
+            status=ConditionStatus.UNKNOWN,
+            reason=HEARTBEAT_STOPPED,
+            observed_time=flow.now,
+            source="probe",
+        )
+        flow.produce(CONDITION_REPORTS, "Node/n1", forged, id=check_id(watch), source="moorage/condition-ingest")
+    flow.run()
+    assert {topic: len(flow.records(topic)) for topic in before} == before
+    flow.advance_to(timer.deadline + timedelta(seconds=2))
+    assert statuses(flow, "Ready")[ConditionStatus.UNKNOWN] == 1, "its own requests count"

@@ -63,9 +63,18 @@ def claimed(folder: Path | None = None) -> Iterator[None]:
     Raises:
         ClaimedError: another process has claimed it.
         OSError: the folder cannot be written to.
+        StateFolderError: the state folder cannot be used.
     """
     target = path(folder)
-    target.parent.mkdir(parents=True, exist_ok=True)
+    from moorage.runtime.settings.state_folders import (  # noqa: PLC0415 - other commands only read the file
+        ensure_state_folder,
+        make_private,
+    )
+
+    if folder is None:
+        ensure_state_folder()
+    else:
+        make_private(folder)
     lock = shared_files.lock(_lock_file(folder))
     if lock is None:
         raise ClaimedError

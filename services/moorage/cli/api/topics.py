@@ -247,7 +247,7 @@ def unreachable(settings: Settings, error: BaseException) -> CliError:
     why = str(error) or type(error).__name__
     return CliError(
         f"Kafka at {settings.bootstrap_servers} does not answer ({why}).\n"
-        "Start Kafka with `moorage up`, or set MOORAGE_BOOTSTRAP_SERVERS to the addresses of a cluster."
+        "Start that cluster, or set MOORAGE_BOOTSTRAP_SERVERS to the addresses of another one."
     )
 
 

@@ -23,6 +23,7 @@ from moorage.runtime.identities import kafka_identities
 from moorage.runtime.settings.environment import state_folder
 from moorage.runtime.settings.moorage_configuration import overruled
 from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.settings.state_folders import StateFolderError
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, CONFIGURATION_NAME, MoorageConfiguration
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -97,6 +98,8 @@ def up(
         raise CliError(
             f"{_other(runfile.read())}\nStop it first, or set MOORAGE_STATE_DIR to another folder to run a second one."
         ) from None
+    except StateFolderError as error:
+        raise CliError(str(error)) from None
 
 
 def _other(running: runfile.Running | None) -> str:

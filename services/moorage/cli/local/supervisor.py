@@ -20,6 +20,7 @@ from typing import IO, Protocol
 import httpx
 
 from moorage.cli.errors import CliError
+from moorage.runtime.settings.state_folders import make_private
 
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.5, 30.0
 _STEADY = 60.0  # seconds of running after which a crash counts as the first one again
@@ -214,7 +215,7 @@ class Supervisor:
 
     async def _spawn(self, child: Child) -> None:
         spec = child.spec
-        spec.log.parent.mkdir(parents=True, exist_ok=True)
+        make_private(spec.log.parent)
         with spec.log.open("ab") as log:
             child.process = await self._launch(spec.arguments, spec.environment, None if self._follow else log)
         child.started = time.monotonic()

@@ -32,6 +32,7 @@ from moorage.runtime.embedded.data_folder import (
 from moorage.runtime.embedded.warmup import SUPERVISOR
 from moorage.runtime.process.shared_files import write_whole
 from moorage.runtime.settings.environment import KAFKA_VERSION
+from moorage.runtime.settings.state_folders import make_private, other_state_folder
 
 _POLL = 0.03  # seconds between two checks of something that no event reports
 _ENDED_POLL = 0.5  # the same for whether a broker that runs has ended
@@ -207,14 +208,14 @@ class EmbeddedKafka:
         """Lock the data folder for this process, or report which process holds it."""
         folder = self._dir.path
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             free = shutil.disk_usage(folder).free // 2**20
             lock = self._dir.lock()
         except OSError as error:
             raise EmbeddedKafkaError(
                 f"The embedded Kafka cannot use its data folder {folder}.",
                 why=str(error),
-                action="Make it writable, or set XDG_STATE_HOME to another folder.",
+                action=f"Make it writable, or {other_state_folder()} to another folder.",
             ) from error
         if lock is None:
             lock = await self._wait_for_orphan()
@@ -225,7 +226,7 @@ class EmbeddedKafka:
             raise EmbeddedKafkaError(
                 f"There is not enough space for the embedded Kafka's data in {folder}.",
                 why=f"{free} MB are free; it needs {_ROOM_MB} MB to start.",
-                action="Free some space there, or set XDG_STATE_HOME to a folder on another disk.",
+                action=f"Free some space there, or {other_state_folder()} to a folder on another disk.",
             )
         return lock
 
@@ -302,7 +303,7 @@ class EmbeddedKafka:
             raise EmbeddedKafkaError(
                 f"The embedded Kafka could not be started in {self._dir.path}.",
                 why=str(error),
-                action="Free some space there or make it writable, or set XDG_STATE_HOME to another folder.",
+                action=f"Free some space there or make it writable, or {other_state_folder()} to another folder.",
             ) from error
         stdout = self._process.stdout
         line = await asyncio.to_thread(stdout.readline) if stdout is not None else b""
@@ -369,7 +370,7 @@ class EmbeddedKafka:
             return PortTakenError(what, why=why, action="Start again. " + action, log=log)
         if "No space left on device" in whole:
             why += " The disk is full."
-            action = "Free some space, or set XDG_STATE_HOME to a folder on another disk. " + action
+            action = f"Free some space, or {other_state_folder()} to a folder on another disk. {action}"
         elif "insufficient memory" in whole or "Could not reserve enough space" in whole:
             why += f" There is not enough memory for a heap of {self._heap_mb} MB."
             action = "End other programs, or choose a smaller heap. " + action

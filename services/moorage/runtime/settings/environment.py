@@ -21,6 +21,9 @@ KAFKA_VERSION: Final = "4.3.1"
 STATE_DIR: Final = "MOORAGE_STATE_DIR"
 """Names the folder for Moorage's own files."""
 
+XDG_STATE: Final = "XDG_STATE_HOME"
+"""Names the folder of the states of all programs of the user."""
+
 OTHERS: Final = frozenset(
     {
         STATE_DIR,
@@ -76,5 +79,5 @@ def state_folder() -> Path:
     """Return the folder of Moorage's own files: `MOORAGE_STATE_DIR`, otherwise the user's state folder."""
     if folder := os.environ.get(STATE_DIR):
         return Path(folder)
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    base = os.environ.get(XDG_STATE) or Path.home() / ".local" / "state"
     return Path(base) / "moorage"

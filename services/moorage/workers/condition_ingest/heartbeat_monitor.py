@@ -38,6 +38,9 @@ _NONE: Final = timedelta()
 _FAR: Final = timedelta(seconds=5)
 """A deadline further away than this may be set a second later. Nearly always the source reports before it again."""
 
+_AHEAD: Final = timedelta(seconds=1)
+"""By how much the clock of the timer may be ahead of this one."""
+
 _OVERDUE: Final = timedelta(minutes=10)
 """How long after a deadline `repair` relies on the timer. Later, the record that it has fired may have expired unread.
 Clocks differ, so a deadline may also be this much later than the grace period allows.
@@ -178,8 +181,8 @@ class HeartbeatMonitor:
     def is_own_request(self, record: Input, report: ConditionReported) -> bool:
         """Return whether a record of `condition-reports` is this service's own request from `fired`.
 
-        A record from another writer would do no harm: its id would match no timer, or the check would find the actual
-        state.
+        A record from another writer passes before grants and limits, and does no harm: `check` acts on it at most once
+        for each deadline that has come, and finds the actual state.
         """
         return record.meta.source == self._source and report.reason == HEARTBEAT_STOPPED
 
@@ -189,6 +192,8 @@ class HeartbeatMonitor:
         watch = step.state.watches.get(target.key, {}).get(source)
         if watch is None or check_id(watch) != step.cause.id:
             return
+        if watch.deadline is None or watch.deadline > step.now + _AHEAD:
+            return  # its timer has not fired: another writer has guessed the id, and could do so again and again
         found = self._status(step, watch, target, source)
         if found is None:
             return
