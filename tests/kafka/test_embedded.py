@@ -322,3 +322,11 @@ def test_fetching_stops_between_two_jars(tmp_path: Path, monkeypatch: pytest.Mon
     stop.set()
     with pytest.raises(jars.Cancelled):
         jars.prepare(stop=stop, root=tmp_path)
+
+
+async def test_a_full_disk_names_the_variable_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr("moorage.runtime.embedded.broker._ROOM_MB", 10**9)
+    with pytest.raises(EmbeddedKafkaError, match="set MOORAGE_STATE_DIR to a folder on another disk"):
+        await EmbeddedKafka(tmp_path / "kafka").start()
+    assert (tmp_path / "kafka").stat().st_mode & 0o777 == 0o700

@@ -9,8 +9,6 @@ from tests.support.tables import table
 
 from moorage.cli.api import runfile
 from moorage.cli.api.topics import unreachable
-from moorage.runtime.embedded.broker import EmbeddedKafka
-from moorage.runtime.embedded.data_folder import EmbeddedKafkaError
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.settings.state_folders import (
     StateFolderError,
@@ -97,14 +95,6 @@ def test_the_advice_names_the_variable_that_counts(
         if name in variables:
             monkeypatch.setenv(name, variables[name])
     assert other_state_folder() == advice
-
-
-async def test_a_full_disk_names_the_variable_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path))
-    monkeypatch.setattr("moorage.runtime.embedded.broker._ROOM_MB", 10**9)
-    with pytest.raises(EmbeddedKafkaError, match="set MOORAGE_STATE_DIR to a folder on another disk"):
-        await EmbeddedKafka(tmp_path / "kafka").start()
-    assert mode(tmp_path / "kafka") == 0o700
 
 
 def test_a_kafka_that_a_setting_names_is_not_to_be_started_with_up() -> None:
