@@ -179,6 +179,49 @@ class WorkloadPlaced(Model):
     restart."""
 
 
+class LabelRequirement(Model):
+    """One requirement of a label selector, in a form that can be compared: `In`, `NotIn`, `Exists`, `DoesNotExist`."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class HostPort(Model):
+    """A port of the node that a pod takes."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = "0.0.0.0"  # noqa: S104 - Kubernetes' name for all addresses of the node
+
+
+class PodTerm(Model):
+    """The pods that a pod wants near it, or far from it. It is complete: nothing depends on the pod's own labels."""
+
+    anti: bool = False
+    """Whether the pods are to be far."""
+
+    weight: int = 0
+    """The weight of a preference. 0 for what is required."""
+
+    topology_key: str
+    """Nodes with an equal value of this label are near each other."""
+
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: tuple[LabelRequirement, ...] | None = None
+    """Further namespaces of the pods. None selects none of them, an empty one all."""
+
+    labels: tuple[LabelRequirement, ...] | None = None
+    """The pods' labels. None selects no pod, an empty one all."""
+
+
+class PodConstraints(Model):
+    """The demands of a pod on other pods. They also hold for pods that are placed later."""
+
+    host_ports: tuple[HostPort, ...] = ()
+    terms: tuple[PodTerm, ...] = ()
+
+
 class WorkloadBound(Model):
     """The order that a workload is to run on a target. Topic `bindings`, keyed by both, partitioned by the target.
 
@@ -228,3 +271,9 @@ class WorkloadBound(Model):
     deployer: Annotated[str, Field(exclude_if=lambda deployer: not deployer)] = ""
     """The deployer that has to acknowledge evictions of this binding, because the workload lives in a real cluster
     that a bridge mirrors: the bridge's source. Empty if it follows from reports."""
+
+    constraints: Annotated[PodConstraints | None, Field(exclude_if=lambda constraints: constraints is None)] = None
+    """The demands of the workload on other pods. None if it has none."""
+
+    terminating: Annotated[bool, Field(exclude_if=lambda terminating: not terminating)] = False
+    """Whether the workload is being deleted in the real cluster in which it lives. It still takes its room."""

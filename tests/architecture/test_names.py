@@ -46,8 +46,10 @@ OLD = {
 # Public classes that share a name on purpose.
 SHARED = {
     "ApiEnablement": "upstream has both: the field of a Cluster and the filter that reads it",
+    "InterPodAffinity": "one plugin upstream, which filters and scores",
     "NodeAffinity": "upstream has both: the field of a Pod, and one plugin that filters and scores",
     "NodeResourcesFit": "one plugin upstream, which filters and scores",
+    "PodTopologySpread": "one plugin upstream, which filters and scores",
     "TaintToleration": "one plugin upstream, which filters and scores; Karmada and OCM have filters of that name",
     "TolerationOver": "one rule for nodes and clusters; users see this name in decisions",
 }

@@ -53,7 +53,7 @@ def test_any_request_is_answered(request: Any, as_upstream: bool) -> None:  # no
             (
                 'op: Unsupported value: "nope": supported values: "tolerates", "filter", "normalize", "evict", '
                 '"validate", "parse_taints", "set_taints", "cel", "ctp", "karmada_evict", "karmada_filter", '
-                '"karmada_schedule", "pod_qos", "pod_requests", "pod_tolerations", "ocm_schedule", '
+                '"karmada_schedule", "pod_qos", "pod_requests", "pod_tolerations", "ocm_schedule", "pod_schedule", '
                 '"ocm_taint_controller", "ocm_taint_webhook"'
             ),
         ),

@@ -184,6 +184,9 @@ MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
         any("." in (t.get("timeAdded") or "") for t in taints(r))
         or any("." in (p["metadata"].get("creationTimestamp") or "") for p in r.get("policies", []))
     ),
+    Deviation.UNSTATED_ROOM_IS_ENOUGH: lambda r: any(
+        {"cpu", "memory", "pods"} - node.get("status", {}).get("allocatable", {}).keys() for node in r.get("nodes", [])
+    ),
     Deviation.CLEAR_ERRORS: lambda r: "error" in evaluate(r, as_upstream=False) and r["op"] != "parse_taints",
     Deviation.NO_MAXIMUM_MEANS_NO_LIMIT: lambda r: any(not one.get("maxGroups") for one in spread(r).values()),
     Deviation.SCALE_DOWN_AMONG_THE_CHOSEN: lambda r: (
@@ -360,6 +363,29 @@ SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
         },
         {"evict": "never", "seconds": -1},
         {"evict": "after", "seconds": 5},
+    ),
+    Deviation.UNSTATED_ROOM_IS_ENOUGH: (
+        {
+            "op": "pod_schedule",
+            "pod": {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}},
+            "nodes": [{"metadata": {"name": "n"}}],
+        },
+        {"nodes": {"n": {"fits": False, "reasons": {"NodeResourcesFit": ["Too many pods"]}}}},
+        {
+            "nodes": {
+                "n": {
+                    "fits": True,
+                    "reasons": {},
+                    "scores": {
+                        "InterPodAffinity": 0,
+                        "NodeAffinity": 0,
+                        "NodeResourcesFit": 100,
+                        "PodTopologySpread": 0,
+                        "TaintToleration": 100,
+                    },
+                }
+            }
+        },
     ),
     Deviation.OLDER_ZONE_FIELD: (
         {

@@ -17,6 +17,7 @@ from moorage.conformance.cel import cel
 from moorage.conformance.karmada import ctp, karmada_evict, karmada_filter
 from moorage.conformance.ocm_schedule import ocm_schedule
 from moorage.conformance.ocm_taints import taint_controller, taint_webhook
+from moorage.conformance.pod_schedule import pod_schedule
 from moorage.conformance.request_fields import (
     Answer,
     RequestError,
@@ -196,6 +197,7 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[RequestFields], Answer], tuple[s
         ocm_schedule,
         ("kind", "now", "level", "placement", "clusters", "decisions", "scores", "clusterSets", "bindings"),
     ),
+    "pod_schedule": (pod_schedule, ("pod", "pods", "nodes", "namespaces", "claims", "volumes")),
     "ocm_taint_controller": (taint_controller, ("cluster",)),
     "ocm_taint_webhook": (taint_webhook, ("cluster", "old")),
 }

@@ -141,7 +141,8 @@ def test_a_pod_that_waits_is_told_what_is_short() -> None:
     assert {(one.filter, one.count) for one in told.reasons} == {("NodeAffinity", 1), ("NodeResourcesFit", 1)}
     small, big = of(told, "small"), of(told, "big")
     assert [one.filter for one in small.verdict.filters if not one.passed] == ["NodeResourcesFit"]
-    assert "cpu: 2 requested, 1 of 1 left" in small.verdict.filters[-1].details
+    (short,) = [one for one in small.verdict.filters if not one.passed]
+    assert "cpu: 2 requested, 1 of 1 left" in short.details
     assert [one.filter for one in big.verdict.filters if not one.passed] == ["NodeAffinity"]
     assert "is decided again when a node is added" in told.until[0].what
     assert "nodeSelector disk=ssd fails: it is 'hdd'" in said(explained(world, "p", Wanted("big")), closely=True)

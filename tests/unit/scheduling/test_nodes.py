@@ -363,12 +363,18 @@ def test_plugins_are_found_in_the_order_of_kube_scheduler() -> None:
         "TaintToleration",
         "NodeAffinity",
         "TolerationOver",
+        "NodePorts",
         "NodeResourcesFit",
+        "VolumeBinding",
+        "VolumeZone",
+        "PodTopologySpread",
+        "InterPodAffinity",
     ]
     assert {one.name: one.weight for one in NodeScheduler(Fleet()).prioritizers} == {
         "TaintToleration": 3,
         "NodeAffinity": 2,
         "PodTopologySpread": 2,
+        "InterPodAffinity": 2,
         "NodeResourcesFit": 1,
     }
 

@@ -29,7 +29,7 @@ from moorage.insight.explain.grounds import Grounds, decision_on, declared_as, e
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.engine.pod_source import PodSource
 from moorage.workers.placement.engine.work_queue import Work
-from moorage.workers.placement.pods.binder import NODE_NAME_SET, Binder, node_ref
+from moorage.workers.placement.pods.binder import NODE_NAME_SET, Binder, Slot, node_ref
 from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import binding_key
@@ -131,7 +131,7 @@ class _Pod:
         binder = Binder(self.pods, self.pods.state, Outbox(lambda *_given: None, self.now))
         binder.begin(Work(self.owner_key, Meta(id="explain", source="explain", type="explain", time=self.now)))
         only = self._only(owner)
-        verdicts = NodeVerdicts(self.view.scheduler, binder.request(owner, shape), only=only)
+        verdicts = NodeVerdicts(self.view.scheduler, binder.request(owner, shape, self._slot(owner)), only=only)
         told.considered, told.fitting = verdicts.considered, len(verdicts.ranked)
         told.reasons = verdicts.reasons
         names = self.wanted.choose(verdicts, [self.node] if self.node else [], "nodes")
@@ -140,6 +140,13 @@ class _Pod:
         told.notes = tuple(self._notes(owner, only))
         told.differences = tuple(self._differences(verdicts, owner))
         told.agrees = self._agrees(verdicts, owner)
+
+    def _slot(self, owner: PodSource) -> Slot:
+        """Return the pod as it is placed."""
+        placed = self.placed
+        if placed is None:
+            return Slot(workload=WorkloadRef.parse(self.key), uid=owner.uid)
+        return Slot(placed.workload, placed.uid, placed.index, placed.template_hash)
 
     def _only(self, owner: PodSource) -> str | None:
         """Return the only node that a pod of a DaemonSet may be on."""

@@ -54,6 +54,12 @@ class Basis(Flag):
     USAGE = auto()
     """The resources that other workloads take, or the number of workloads on each target."""
 
+    PODS = auto()
+    """The pods on all nodes: their namespaces and labels, the ports that they take, and what they demand of others."""
+
+    VOLUMES = auto()
+    """The volumes to which the workload's claims are bound."""
+
 
 class Plugin(ABC, Generic[RequestT, FleetT]):
     """A filter or prioritizer for one kind of requests and fleets."""

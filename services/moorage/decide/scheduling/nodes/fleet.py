@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.decide.kubernetes.quantities import CPU, MEMORY, PODS
+from moorage.decide.scheduling.nodes.bound_pods import BoundPods
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES
 from moorage.decide.taints.node_taint_matrix import TaintMatrix
 from moorage_schemas.taint import Taint, Toleration
@@ -110,6 +111,7 @@ class Fleet:
         self.comings = 0
         """Increases when a node is added or removed. Only this changes the rows of nodes and the order of names."""
 
+        self.pods = BoundPods(self)
         self.evicting: dict[str, tuple[Taint, ...]] = {}
         """The `NoExecute` taints of each node that has some."""
 

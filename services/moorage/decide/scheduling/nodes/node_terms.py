@@ -8,8 +8,17 @@ import numpy as np
 
 from moorage.decide.kubernetes.selectors import IN, NAME_FIELD, NOT_IN, test_of
 from moorage.decide.scheduling.nodes.fleet import Fleet, Mask
+from moorage.decide.scheduling.nodes.pod_shape import PodShape
 from moorage_schemas.resources.meta import SelectorRequirement
 from moorage_schemas.resources.pod import NodeSelectorTerm
+
+
+def nodes_required(shape: PodShape, fleet: Fleet) -> Mask:
+    """Return the nodes that a pod's `nodeSelector` and its required node affinity select."""
+    passed = nodes_with(shape.node_selector, fleet)
+    if shape.required is not None:
+        passed &= nodes_of_any(shape.required.node_selector_terms, fleet)
+    return passed
 
 
 def nodes_with(pairs: Iterable[tuple[str, str]], fleet: Fleet) -> Mask:

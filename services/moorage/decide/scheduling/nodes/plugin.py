@@ -13,7 +13,9 @@ from typing_extensions import override
 
 from moorage.decide.scheduling.framework.plugins import Basis, Filter, Prioritizer
 from moorage.decide.scheduling.nodes.fleet import Counts, Fleet, Mask, Rows
+from moorage.decide.scheduling.nodes.pod_constraints import Labels
 from moorage.decide.scheduling.nodes.pod_shape import PodShape
+from moorage.decide.scheduling.nodes.volumes import BoundVolume
 
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 
@@ -34,6 +36,14 @@ class PodRequest:
 
     now: datetime | None = None
     """The instant of the decision. If None, no tolerated time counts as ended."""
+
+    namespace: str = ""
+    labels: Labels = ()
+    """The pod's namespace and labels. They are only given where a filter or prioritizer may read them: when the shape
+    demands something of other pods, or a pod on a node demands something of others."""
+
+    volumes: tuple[BoundVolume, ...] = ()
+    """The volumes to which the pod's claims are bound."""
 
 
 class NodeFilter(Filter[PodRequest, Fleet]):
@@ -77,6 +87,9 @@ class NodePrioritizer(Prioritizer[PodRequest, Fleet]):
 
     package: ClassVar[str] = "moorage.decide.scheduling.nodes.prioritizers"
 
+    left_out: ClassVar[bool] = False
+    """Whether decisions do not name it for pods that it does not concern. Otherwise their score is 0."""
+
     @property
     def shared(self) -> bool:
         """Whether the scores depend only on the shape, on the nodes, and on the resources taken on each node by itself.
@@ -90,7 +103,7 @@ class NodePrioritizer(Prioritizer[PodRequest, Fleet]):
         """Return the request as this prioritizer sees it."""
         return PodRequest(request.shape) if self.shared else request
 
-    def concerns(self, request: PodRequest) -> bool:
+    def concerns(self, request: PodRequest, fleet: Fleet) -> bool:
         """Return whether it scores this pod at all. If not, all nodes have the score 0."""
         return True
 

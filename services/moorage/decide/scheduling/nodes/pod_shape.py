@@ -12,6 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from moorage.decide.kubernetes.pod_resources import pod_requests
+from moorage.decide.scheduling.nodes.pod_constraints import (
+    EvenSpread,
+    SpecTerm,
+    claims_of,
+    host_ports,
+    spec_terms,
+    spread_constraints,
+)
+from moorage_schemas.placement import HostPort
 from moorage_schemas.resources.pod import (
     Container,
     NodeSelector,
@@ -37,6 +46,27 @@ class PodShape:
     """By resource name, sorted: cpu in millicores, all others in their own unit. Zeros are left out."""
 
     priority: int = 0
+    ports: tuple[HostPort, ...] = ()
+    """The ports that it takes of its node."""
+
+    terms: tuple[SpecTerm, ...] = ()
+    """The pods near or far from which it is to be."""
+
+    spread: tuple[EvenSpread, ...] = ()
+    claims: tuple[str, ...] = ()
+    """The PersistentVolumeClaims that it mounts."""
+
+    @property
+    def reads_pods(self) -> bool:
+        """Whether its place depends on the labels and the namespaces of pods, its own among them."""
+        return bool(self.terms or self.spread)
+
+    @property
+    def awaits_pods(self) -> bool:
+        """Whether a pod that is placed elsewhere may let it fit."""
+        return any(not one.term.weight and not one.term.anti for one in self.terms) or any(
+            one.hard for one in self.spread
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PodShape) and self.key == other.key
@@ -70,7 +100,8 @@ def shape_of(spec: PodSpec, status: Mapping[str, Any] | None = None) -> PodShape
     preferred = tuple((node.preferred_during_scheduling_ignored_during_execution if node else None) or ())
     selector = tuple(sorted((spec.node_selector or {}).items()))
     requests = tuple(sorted((name, amount) for name, amount in _requests(spec, status).items() if amount))
-    grounds = (
+    ports, terms, spread, claims = host_ports(spec), spec_terms(spec), spread_constraints(spec), claims_of(spec)
+    grounds: tuple[Any, ...] = (
         [repr(toleration) for toleration in tolerations],
         selector,
         required.model_dump_json() if required else None,
@@ -78,8 +109,12 @@ def shape_of(spec: PodSpec, status: Mapping[str, Any] | None = None) -> PodShape
         requests,
         spec.priority or 0,
     )
+    if ports or terms or spread or claims:
+        grounds = (*grounds, ports, terms, spread, claims)
     key = hashlib.blake2b(repr(grounds).encode(), digest_size=16).hexdigest()
-    return PodShape(key, tolerations, selector, required, preferred, requests, spec.priority or 0)
+    return PodShape(
+        key, tolerations, selector, required, preferred, requests, spec.priority or 0, ports, terms, spread, claims
+    )
 
 
 def _requests(spec: PodSpec, status: Mapping[str, Any] | None) -> dict[str, int]:
@@ -104,9 +139,7 @@ def _plain_resources(resources: ResourceRequirements) -> dict[str, Any]:
     return {"requests": resources.requests, "limits": resources.limits}
 
 
-_CONTAINERS: Final = ("containers", "initContainers")
-_NODE_BOUND: Final = ("persistentVolumeClaim", "ephemeral")
-"""The volumes that may tie a pod to some nodes."""
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def undecided_demand(spec: Mapping[str, Any]) -> str:
@@ -119,27 +152,13 @@ def undecided_demand(spec: Mapping[str, Any]) -> str:
 
 
 def _demands(spec: Mapping[str, Any]) -> Iterator[str]:
-    yield from _of_other_pods(spec)
-    yield from _of_ports(spec)
+    affinity: Mapping[str, Any] = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        for index, term in enumerate((affinity.get(kind) or {}).get(_REQUIRED) or ()):
+            if term.get("namespaceSelector"):  # namespaces are not mirrored, so their labels are unknown
+                yield f"spec.affinity.{kind}.{_REQUIRED}[{index}].namespaceSelector"
     for index, volume in enumerate(spec.get("volumes") or ()):
-        yield from (f"spec.volumes[{index}].{kind}" for kind in _NODE_BOUND if kind in volume)
+        if "ephemeral" in volume:
+            yield f"spec.volumes[{index}].ephemeral"
     if spec.get("resourceClaims"):
         yield "spec.resourceClaims"
-
-
-def _of_other_pods(spec: Mapping[str, Any]) -> Iterator[str]:
-    affinity: Mapping[str, Any] = spec.get("affinity") or {}
-    for term in ("podAffinity", "podAntiAffinity"):
-        if (affinity.get(term) or {}).get("requiredDuringSchedulingIgnoredDuringExecution"):
-            yield f"spec.affinity.{term}.requiredDuringSchedulingIgnoredDuringExecution"
-    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
-        if constraint.get("whenUnsatisfiable") != "ScheduleAnyway":
-            yield f"spec.topologySpreadConstraints[{index}]"
-
-
-def _of_ports(spec: Mapping[str, Any]) -> Iterator[str]:
-    for containers in _CONTAINERS:
-        for index, container in enumerate(spec.get(containers) or ()):
-            for port, one in enumerate(container.get("ports") or ()):
-                if one.get("hostPort"):
-                    yield f"spec.{containers}[{index}].ports[{port}].hostPort"

@@ -73,14 +73,19 @@ class Ranking:
         """Return the best nodes for a pod of this shape, best first, with their points."""
         self._follow()
         keys, points = self._keys, self._points
+        left_out: tuple[int, ...] = ()
         for number, scorer in self._scorers:
-            if not self._prioritizers[number].concerns(request):
+            if not self._prioritizers[number].concerns(request, self._fleet):
                 points[number] = None
+                if self._prioritizers[number].left_out:
+                    left_out += (number,)
                 continue
             found = points[number] = self._prioritizers[number].weight * scorer(request)
             keys = keys - (found << TIE_BITS)
         best = _lowest(keys, count)
         names, fleet, rows = self._names, self._fleet, self.rows
+        if left_out:
+            names, points = _without(names, left_out), [one for at, one in enumerate(points) if at not in left_out]
         parts = zip(*([0] * len(best) if one is None else one[best].tolist() for one in points), strict=True)
         figures = parts if points else [()] * len(best)
         return tuple(
@@ -137,6 +142,12 @@ def _lowest(keys: Keys, count: int) -> list[int]:
     for place, key in zip(found, lowest, strict=True):
         keys[place] = key
     return found
+
+
+@lru_cache(maxsize=256)
+def _without(names: tuple[str, ...], left_out: tuple[int, ...]) -> tuple[str, ...]:
+    """Return the names without some of them. Equal ones are one object, which `_target_score` compares fast."""
+    return tuple(name for at, name in enumerate(names) if at not in left_out)
 
 
 @lru_cache(maxsize=65_536)

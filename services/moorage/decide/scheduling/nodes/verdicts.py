@@ -57,6 +57,8 @@ class NodeVerdicts(Verdicts):
         self._columns: list[tuple[NodePrioritizer, Counts]] = []
         total = np.zeros(rows.size, dtype=np.int64)
         for prioritizer in scheduler.prioritizers if rows.size else ():
+            if prioritizer.left_out and not prioritizer.concerns(request, fleet):
+                continue
             scores = prioritizer.scores(prioritizer.narrowed(request), fleet, rows)
             self._columns.append((prioritizer, scores))
             total += prioritizer.weight * scores

@@ -73,6 +73,9 @@ class PodSource:
         self.gated = False
         """Whether `spec.schedulingGates` is not empty: its pods wait until all gates are removed."""
 
+        self.terminating = False
+        """Whether it is a mirrored pod that is being deleted. It takes its room until it has ended."""
+
         self.undecided = ""
         """For a mirrored pod: a field of its spec with a demand that no filter judges. Empty if there is none."""
 
@@ -118,6 +121,7 @@ class PodSource:
 
     def _follow_cluster(self, event: ResourceDeclared, *, ended: bool) -> None:
         """Read the facts of a mirrored pod alone: the creator of the pod, and that it stays on its node."""
+        self.terminating = bool((event.object.get("metadata") or {}).get("deletionTimestamp"))
         if self.node_name:
             self.finished = False
         elif not self.scheduler:
@@ -128,7 +132,8 @@ class PodSource:
             self._shape = (-1, _shared(shape_of(PodSpec.model_validate(spec), status)))
         if ended and self._shape is not None:
             shape = self._shape[1]
-            self._shape = (-1, _shared(replace(shape, key=f"{shape.key}/ended", requests=TAKES_NOTHING)))
+            ended_shape = replace(shape, key=f"{shape.key}/ended", requests=TAKES_NOTHING, ports=(), terms=())
+            self._shape = (-1, _shared(ended_shape))
         self.bound_as = controller_reference(event) or self.ref
 
     def shape(self, rules: tuple[DedicatedNodes, ...], rules_version: int) -> PodShape:

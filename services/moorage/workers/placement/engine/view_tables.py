@@ -256,6 +256,13 @@ class EvictionTable:
                 return one
         return None
 
+    def ends(self, workload: str, target: str, generation: int) -> bool:
+        """Return whether an eviction requests the end of a binding."""
+        found = self._requested.get(workload)
+        return found is not None and any(
+            one.event.target.name == target and one.event.generation == generation for one in found.values()
+        )
+
     def raise_floor(self, generation: int) -> None:
         """Note the highest generation of evictions that were removed."""
         self._floor = max(self._floor, generation)

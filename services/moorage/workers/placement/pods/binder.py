@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Final
 
+from moorage.decide.scheduling.nodes.completed_constraints import constraints_of
 from moorage.decide.scheduling.nodes.plugin import PodRequest
 from moorage.decide.scheduling.nodes.pod_shape import PodShape
 from moorage.decide.scheduling.nodes.scheduler import Decision
@@ -17,7 +19,7 @@ from moorage.workers.placement.pods.pod_state import PodDecision, PodState
 from moorage.workers.placement.pods.pod_view import PodListener
 from moorage.workers.placement.pods.reservation import Reservation
 from moorage_schemas.keys import ResourceKey, binding_key
-from moorage_schemas.placement import FilterResult, PlacementState, WorkloadBound, WorkloadPlaced
+from moorage_schemas.placement import FilterResult, PlacementState, PodConstraints, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import PodOrder
 from moorage_schemas.topics import BINDINGS, PLACEMENTS
@@ -124,9 +126,8 @@ class Binder:
         owner = self.state.owners.get(last.owner)
         if owner is not None and owner.runs_on(last.node):
             return None  # the room is taken, whatever the other decisions
-        if view.is_overcommitted(binding_key(last.workload, self._node(last.node))):
-            return Leaving(CONFLICT, f'node "{last.node}" had no room left: another worker\'s binding came first')
-        return None
+        why = view.conflict_of(binding_key(last.workload, self._node(last.node)))
+        return Leaving(CONFLICT, f'node "{last.node}" {why}: another worker\'s binding came first') if why else None
 
     def waits(self, last: PodDecision) -> bool:
         """Return whether a pod was evicted and its binding stays until the deployer has acknowledged that."""
@@ -155,8 +156,8 @@ class Binder:
             message = f'spec.schedulerName: it is bound by "{owner.scheduler}"'
             self._wait(owner, slot, OTHER_SCHEDULER, Decision(None, 0, (), (), message))
             return False
-        if owner.undecided:
-            message = f"{owner.undecided}: Moorage does not decide on this; leave the pod to another spec.schedulerName"
+        if undecided := owner.undecided or self._unbound_claim(owner, slot, shape):
+            message = f"{undecided}: Moorage does not decide on this; leave the pod to another spec.schedulerName"
             self._wait(owner, slot, UNSCHEDULABLE, Decision(None, 0, (), (), message))
             return False
         decision = self._decide(owner, slot, shape)
@@ -171,8 +172,10 @@ class Binder:
         self.outbox.effort += DECISION
         shape = owner.shape(self.view.rules, self.view.rules_version)
         restore = self.view.set_aside(self._listener, binding_key(last.workload, self._node(last.node)))
-        found = self.view.scheduler.decide(self.request(owner, shape), only=slot.only)
+        found = self.view.scheduler.decide(self.request(owner, shape, slot), only=slot.only)
         restore()
+        if found.target is None and shape.awaits_pods:
+            self.state.awaiting[owner.key] = None
         return found.target is not None
 
     def unbind(self, last: PodDecision) -> None:
@@ -213,10 +216,11 @@ class Binder:
             return
         bypassed = reservation.bypassed or owner.runs_on(last.node)
         known = (reservation.tolerations, reservation.requests, reservation.labels, reservation.bypassed)
-        by = (reservation.owner, reservation.deployer)
-        if known == (shape.tolerations, shape.requests, labels, bypassed) and by == (
-            owner.bound_as.key,
-            owner.mirrored,
+        by = (reservation.owner, reservation.deployer, reservation.terminating)
+        if (
+            known == (shape.tolerations, shape.requests, labels, bypassed)
+            and by == (owner.bound_as.key, owner.mirrored, owner.terminating)
+            and (reservation.constraints is not None) is bool(shape.ports or shape.terms)
         ):
             return
         self._rewrite_binding(last, owner, shape, reservation, bypassed=bypassed)
@@ -224,17 +228,18 @@ class Binder:
     def follow_labels(self, owner: PodSource, last: PodDecision) -> None:
         """Write the binding of a controller's pod again if the pod's labels were edited.
 
-        This also applies to a binding from a version without labels in bindings. If its template no longer exists, its
-        labels are unknown. All other fields of the binding are kept.
+        This also applies to a binding from a version without labels or constraints in bindings. If its template no
+        longer exists, they are unknown. All other fields of the binding are kept.
         """
         reservation = self.view.reservation(binding_key(last.workload, self._node(last.node)))
         if reservation is None or owner.controller is None:
             return
-        if last.uid not in owner.changed_labels and (
-            reservation.labels or last.template_hash != owner.controller.template_hash
-        ):
+        present = last.template_hash == owner.controller.template_hash
+        shape = owner.shape(self.view.rules, self.view.rules_version) if present else None
+        unstated = shape is not None and reservation.constraints is None and bool(shape.ports or shape.terms)
+        if last.uid not in owner.changed_labels and not unstated and (reservation.labels or not present):
             return
-        if reservation.labels == tuple(sorted(_labels(owner, last).items())):
+        if not unstated and reservation.labels == tuple(sorted(_labels(owner, last).items())):
             return
         self._rewrite_binding(last, owner, reservation, reservation, bypassed=reservation.bypassed)
 
@@ -274,32 +279,63 @@ class Binder:
         against: tuple[FilterResult, ...] = ()
         if owner.mirrored:
             self.outbox.effort += DECISION
-            against = self.view.scheduler.objections(self.request(owner, shape), name)
+            against = self.view.scheduler.objections(self.request(owner, shape, slot), name)
         self._bind(owner, slot, shape, Decision(name, considered, against, (), ""), NODE_NAME_SET)
         return True
 
     def _decide(self, owner: PodSource, slot: Slot, shape: PodShape) -> Decision:
         """Return the decision. For a shape that fitted nowhere, that decision is used until the next opening."""
-        failed = self.state.failed
-        known = failed.get(shape.key) if slot.only is None else None
-        if known is not None and known[0] == self.view.openings:
-            return known[1]
-        self.outbox.effort += DECISION
-        decision = self.view.scheduler.decide(self.request(owner, shape), only=slot.only)
-        if decision.target is None and slot.only is None:
-            if len(failed) >= _REMEMBERED:
-                failed.clear()
-            failed[shape.key] = (self.view.openings, decision)
-        elif known is not None:
-            del failed[shape.key]
+        failed, request = self.state.failed, self.request(owner, shape, slot)
+        key = self._grounds(request) if slot.only is None else None
+        known = failed.get(key) if key is not None else None
+        since = (self.view.openings, self.view.fleet.pods.arrivals if shape.awaits_pods else 0)
+        if known is not None and known[0] == since:
+            decision = known[1]
+        else:
+            self.outbox.effort += DECISION
+            decision = self.view.scheduler.decide(request, only=slot.only)
+            if key is not None and decision.target is None:
+                if len(failed) >= _REMEMBERED:
+                    failed.clear()
+                failed[key] = (since, decision)
+            elif key is not None and known is not None:
+                del failed[key]
+        if decision.target is None and shape.awaits_pods:
+            self.state.awaiting[owner.key] = None
         return decision
 
-    def request(self, owner: PodSource, shape: PodShape) -> PodRequest:
+    def _grounds(self, request: PodRequest) -> Hashable:
+        """Return the grounds of a decision that no node fits, besides the nodes and the other pods."""
+        shape = request.shape
+        about = self.view.fleet.pods.objecting(request.namespace, request.labels)
+        if not (about or shape.claims or shape.reads_pods):
+            return shape.key
+        labels = request.labels if shape.reads_pods else ()
+        return shape.key, request.namespace, labels, about
+
+    def request(self, owner: PodSource, shape: PodShape, slot: Slot) -> PodRequest:
         """Return the scheduler's request for a pod of an owner."""
         spread = owner.controller is not None or owner.bound_as is not owner.ref
-        by = owner.bound_as.key
+        by, workload = owner.bound_as.key, slot.workload
         rows = self.view.replica_rows(by if spread else "")
-        return PodRequest(shape=shape, owner=by, replica_rows=rows, spread=spread, now=self._at(None))
+        request = PodRequest(shape=shape, owner=by, replica_rows=rows, spread=spread, now=self._at(None))
+        if not (shape.reads_pods or shape.claims or self.view.fleet.pods.has_terms):
+            return request  # nothing reads the rest, and this is the way of most pods
+        labels = owner.labels(workload.name, slot.uid, slot.index, slot.template_hash)
+        return replace(
+            request,
+            namespace=workload.namespace,
+            labels=tuple(sorted(labels.items())),
+            volumes=self.view.surroundings.volumes_of(workload.namespace, shape.claims),
+        )
+
+    def _unbound_claim(self, owner: PodSource, slot: Slot, shape: PodShape) -> str:
+        """Return the claim of a mirrored pod that is not bound to a volume. Empty if there is none."""
+        if not owner.mirrored or not shape.claims:
+            return ""
+        bound = {one.claim for one in self.view.surroundings.volumes_of(slot.workload.namespace, shape.claims)}
+        unbound = next((claim for claim in shape.claims if claim not in bound), None)
+        return "" if unbound is None else f'spec.volumes: persistentVolumeClaim "{unbound}" is not bound'
 
     def _wait(self, owner: PodSource, slot: Slot, reason: str, decision: Decision) -> None:
         """Write that a pod waits. While only the counts of the reasons change, at most once in `REFRESH`."""
@@ -334,6 +370,9 @@ class Binder:
         time: datetime,
     ) -> None:
         target, labels = self._node(last.node), _labels(owner, last)
+        constraints = shape.constraints if isinstance(shape, Reservation) else None
+        if constraints is None:
+            constraints = self._constraints(owner, last, labels)
         bound = trusted(
             WorkloadBound,
             workload=workload_ref(last.workload),
@@ -348,10 +387,21 @@ class Binder:
             bound_time=time,
             labels=labels,
             deployer=owner.mirrored,
+            constraints=constraints,
+            terminating=owner.terminating,
         )
         key = binding_key(last.workload, target)
-        self.view.assume(self._listener, key, bound)
+        self.view.assume(self._listener, key, bound, self.outbox.cause)
         self.outbox.put(BINDINGS, key, target.key, bound)
+
+    def _constraints(self, owner: PodSource, last: PodDecision, labels: dict[str, str]) -> PodConstraints | None:
+        """Return the demands of a pod of the present template on other pods. None if it has none."""
+        shape = owner.shape(self.view.rules, self.view.rules_version)
+        if not shape.ports and not shape.terms:
+            return None
+        if owner.controller is not None and last.template_hash != owner.controller.template_hash:
+            return None
+        return constraints_of(shape, ResourceKey.parse(last.workload).namespace, tuple(sorted(labels.items())))
 
     def _event(
         self,

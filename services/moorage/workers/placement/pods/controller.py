@@ -65,6 +65,7 @@ class PodController(Controller):
         self._openings = 0
         """The view's `openings` when waiting pods were last tried."""
 
+        self._arrivals = 0
         self._changes = 0
         self._unfinished: _Begun | None = None
 
@@ -121,6 +122,7 @@ class PodController(Controller):
         if not self.begun or self.work:
             return True
         waiting = bool(state.pending or state.stuck) and self._openings != view.openings
+        waiting |= bool(state.awaiting) and self._arrivals != view.fleet.pods.arrivals
         return waiting or (bool(state.daemons) and self._changes != view.changes)
 
     @override
@@ -132,12 +134,18 @@ class PodController(Controller):
             for key in self.keys():
                 self.work.add_once(Work(key, None))
             self._openings, self._changes = view.openings, view.changes
+            self._arrivals = view.fleet.pods.arrivals
             return
         if self._openings != view.openings:
             self._openings = view.openings
             waiting = state.pending.keys() | state.stuck.keys()
             for key in sorted(waiting, key=lambda key: (-state.priority(key), key)):
                 self.work.add_once(Work(key, view.opened_by))
+        if self._arrivals != view.fleet.pods.arrivals:
+            self._arrivals = view.fleet.pods.arrivals
+            for key in sorted(state.awaiting, key=lambda key: (-state.priority(key), key)):
+                self.work.add_once(Work(key, view.arrived_by))
+            state.awaiting.clear()
         if self._changes != view.changes:
             names = view.changed_since(self._changes)
             self._changes = view.changes

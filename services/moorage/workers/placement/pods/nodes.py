@@ -34,6 +34,9 @@ class NodeTable:
         self._fleet = fleet
         self.targets = TargetTable()
         self._offers: dict[str, _Offer] = {}
+        self._labelled: dict[str, datetime] = {}
+        """The time since which a node has its present labels, where that is known."""
+
         self._amounts: Pool[Mapping[str, int]] = Pool(_SHAPES)
 
     def declare(self, name: str, event: ResourceDeclared | None, time: datetime | None) -> bool | None:
@@ -43,8 +46,10 @@ class NodeTable:
             return None
         if event is None:
             del self._offers[name]
+            self._labelled.pop(name, None)
             self._fleet.remove(name)
             return False
+        labelled = time
         status = event.object.get("status")
         own = allocatable(status if isinstance(status, Mapping) else {})
         offered = self._amounts.shared(tuple(own.items()), own)
@@ -52,7 +57,12 @@ class NodeTable:
         if found is Declaration.CHANGED and known is not None and known.allocatable == offered:
             time = known.since  # it still offers the same
         self._offers[name] = _Offer(offered, time)
-        return self._fold(name)
+        before = self._fleet.facts(name)
+        opened = self._fold(name)
+        after = self._fleet.facts(name)
+        if labelled is not None and after is not None and (before is None or before.labels != after.labels):
+            self._labelled[name] = labelled
+        return opened
 
     def taint(self, name: str, event: TargetTainted | None) -> bool | None:
         """Fold in a node's taints; None for a tombstone.
@@ -68,6 +78,10 @@ class NodeTable:
         """Return the time since which a node offers its present resources; None when unknown."""
         known = self._offers.get(name)
         return None if known is None else known.since
+
+    def labelled_at(self, name: str) -> datetime | None:
+        """Return the time since which a node has its present labels; None when unknown."""
+        return self._labelled.get(name)
 
     def room(self, name: str) -> dict[str, int]:
         """Return all resources that a node offers to pods."""

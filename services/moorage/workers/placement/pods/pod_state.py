@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from datetime import datetime
 from sys import intern
@@ -96,8 +97,12 @@ class PodState:
     stuck: dict[str, None] = field(default_factory=dict)
     """Owners with pods of an older template that stay until there is room for new ones."""
 
-    failed: dict[str, tuple[int, Decision]] = field(default_factory=dict)
-    """Shape → the view's `openings` when it fitted nowhere, and the decision. It cannot fit before the next opening."""
+    awaiting: dict[str, None] = field(default_factory=dict)
+    """Owners with a pod that may fit when another pod arrives near it, or elsewhere."""
+
+    failed: dict[Hashable, tuple[tuple[int, int], Decision]] = field(default_factory=dict)
+    """The grounds of a decision that no node fits → the view's `openings` and arrivals at that time, and the decision.
+    The pod cannot fit before they grow."""
 
     _owner_of: dict[str, str] = field(default_factory=dict)
     _places: dict[str, dict[int, dict[str, None]]] = field(default_factory=dict)
@@ -109,6 +114,7 @@ class PodState:
             self.owners.pop(key, None)
             self.daemons.pop(key, None)
             self.stuck.pop(key, None)
+            self.awaiting.pop(key, None)
             return
         owner = self.owners[key] = PodSource(event)
         if owner.controller is not None and owner.controller.daemon and not owner.mirrored:

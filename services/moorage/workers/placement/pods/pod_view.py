@@ -8,21 +8,24 @@ if a node has no room for some bindings, the latest ones must be withdrawn (`is_
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final, Protocol
 
 import numpy as np
 
 from moorage.decide.kubernetes.quantities import PODS
+from moorage.decide.scheduling.nodes.bound_pods import PodFacts
 from moorage.decide.scheduling.nodes.fleet import Fleet, Rows
 from moorage.decide.scheduling.nodes.scheduler import NodeScheduler
 from moorage.runtime.service import Input
 from moorage.workers.placement.engine.view_tables import EvictionTable, Overlay, Requested
+from moorage.workers.placement.pods.clashes import Clashes
 from moorage.workers.placement.pods.nodes import NodeTable
 from moorage.workers.placement.pods.reservation import Reservation, reservation_of
+from moorage.workers.placement.pods.surroundings import KINDS, Surroundings
 from moorage_schemas.envelope import Meta
-from moorage_schemas.keys import BindingKey, TargetKey
+from moorage_schemas.keys import BindingKey, EvictionKey, ResourceKey, TargetKey
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
@@ -123,16 +126,23 @@ class PodView:
         before = f"{cluster}:" if cluster else ""
         self._node_prefix = before + _NODES
         self._rule_prefix = before + _RULES
-        self._declared = (self._node_prefix, self._rule_prefix)
+        self._surrounding = tuple(before + kind for kind in KINDS)
+        self._declared = (self._node_prefix, self._rule_prefix, *self._surrounding)
         self.fleet = Fleet()
         self.nodes = NodeTable(self.fleet)
         self.scheduler = NodeScheduler(self.fleet)
+        self.surroundings = Surroundings()
+        self.fleet.pods.namespace_labels = self.surroundings.labels_of
+        self.fleet.pods.every = self._every_pod
         self.rules: tuple[DedicatedNodes, ...] = ()
         self.rules_version = 0
         self.openings = 0
         """A number that grows with every change that may let a pending pod fit: a node, room, fewer taints, rules."""
 
         self.opened_by: Meta | None = None
+        self.arrived_by: Meta | None = None
+        """The cause of the last arrival of a pod that `BoundPods.arrivals` counts."""
+
         self.changes = 0
         """A number that grows with every change of a node. DaemonSets are checked there after each change."""
 
@@ -141,6 +151,10 @@ class PodView:
         self.evictions = EvictionTable()
         self._bindings: Overlay[Reservation] = Overlay(lambda found, assumed: found.age >= assumed.age)
         self._at_node: dict[str, set[str]] = {}
+        self._leaving: set[str] = set()
+        """The bindings whose end an eviction requests. They take their room until then."""
+
+        self.clashes = Clashes(self.fleet, self.nodes, self._bindings.logged, self._at_node)
         self._of_owner: dict[str, dict[str, str]] = {}
         self._replicas = ReplicaRows(self.fleet)
         self._rules: dict[str, DedicatedNodes] = {}
@@ -169,6 +183,7 @@ class PodView:
             self._binding(record)
         elif record.topic is EVICTIONS:
             requested = self.evictions.fold(record)
+            self._follow_eviction(EvictionKey.parse(record.key).binding, record.meta)
             if requested is not None:
                 for listener in self._listeners:
                     listener.notice(requested.event.owner.key, requested.event.workload.key, record.meta)
@@ -183,6 +198,11 @@ class PodView:
             self.rules = tuple(self._rules[key] for key in sorted(self._rules))
             self.rules_version += 1
             self._opened(record.meta)
+            return
+        if record.key.startswith(self._surrounding):
+            if self.surroundings.fold(record.key, event):
+                self.fleet.pods.namespaces_changed()
+                self._opened(record.meta)
             return
         target = target_of_resource(record.key)
         if target is None or target.kind is not TargetKind.NODE:
@@ -204,6 +224,9 @@ class PodView:
         self._changed.append(name)
         if opened:
             self._opened(meta)
+        else:
+            self.fleet.pods.nodes_changed()
+            self.arrived_by = meta
 
     def _opened(self, meta: Meta | None) -> None:
         self.openings += 1
@@ -222,19 +245,22 @@ class PodView:
                     arrived.place = logged.place  # an edited binding keeps its place in the order
         confirmed = self._bindings.arrive(key, arrived)
         now = self._bindings.get(key)
-        self._account(key, before, now)
+        self._account(key, before, now, record.meta)
         if now is None:
             if record.event is None and (before is not None or confirmed):
                 self._opened(record.meta)
         else:
-            self._bound(logged, now, record.meta)
+            self._bound(key, logged, now, record.meta)
 
-    def _bound(self, logged: Reservation | None, now: Reservation, meta: Meta) -> None:
+    def _bound(self, key: str, logged: Reservation | None, now: Reservation, meta: Meta) -> None:
         """Note the effects of a new or edited binding on others."""
         if logged is not None and _releases(logged, now):
             self._opened(meta)
         if self._is_full(now.node):
             self._notify_overcommitted(now.node, meta)
+        if logged is None or logged.generation != now.generation:
+            for loser in self.clashes.losers(key):
+                self._notify(loser, meta)
 
     def _notify_overcommitted(self, node: str, meta: Meta) -> None:
         for key in sorted(self._at_node.get(node, ())):
@@ -270,9 +296,9 @@ class PodView:
         if freed:
             self._opened(None)
 
-    def assume(self, listener: PodListener, key: str, bound: WorkloadBound) -> None:
-        """Count a binding that is about to be written."""
-        self._assume(listener, key, reservation_of(bound))
+    def assume(self, listener: PodListener, key: str, bound: WorkloadBound, cause: Meta | None = None) -> None:
+        """Count a binding that is about to be written, because of an event."""
+        self._assume(listener, key, reservation_of(bound), cause)
 
     def release(self, listener: PodListener, key: str) -> None:
         """Stop counting a binding whose tombstone is about to be written."""
@@ -284,35 +310,91 @@ class PodView:
         self._assume(listener, key, None)
 
         def restore() -> None:
+            arrivals = self.fleet.pods.arrivals
             self._bindings.put_back(key, known)
             self._account(key, None, before)
+            self.fleet.pods.arrivals = arrivals  # nothing has arrived
 
         return restore
 
-    def _assume(self, listener: PodListener, key: str, reservation: Reservation | None) -> None:
+    def _assume(
+        self, listener: PodListener, key: str, reservation: Reservation | None, cause: Meta | None = None
+    ) -> None:
         before = self._bindings.get(key)
         self._bindings.assume(key, reservation, by=listener)
-        self._account(key, before, reservation)
+        self._account(key, before, reservation, cause)
 
-    def _account(self, key: str, before: Reservation | None, now: Reservation | None) -> None:
+    def _account(
+        self, key: str, before: Reservation | None, now: Reservation | None, cause: Meta | None = None
+    ) -> None:
         if before is now or (before is not None and now is not None and before.takes_as(now)):
             return
+        arrivals = self.fleet.pods.arrivals
         if before is not None:
-            _drop(self._at_node, before.node, key)
-            self._disown(before.decided_under, key)
-            if before.takes_room:
-                self.fleet.take(before.node, before.requests, -1)
-                if before.owner != before.decided_under:
-                    self._disown(before.owner, key)
-                self._replicas.remove(before.owner, before.node)
+            self._remove(key, before)
         if now is not None:
-            self._at_node.setdefault(now.node, set()).add(key)
-            self._of_owner.setdefault(now.decided_under, {})[key] = now.node
-            if now.takes_room:
-                self.fleet.take(now.node, now.requests)
-                if now.owner != now.decided_under:
-                    self._of_owner.setdefault(now.owner, {})[key] = now.node
-                self._replicas.add(now.owner, now.node)
+            self._add(key, now)
+        if self.fleet.pods.arrivals != arrivals:
+            self.arrived_by = cause
+
+    def _remove(self, key: str, one: Reservation) -> None:
+        _drop(self._at_node, one.node, key)
+        self._disown(one.decided_under, key)
+        if one.takes_room:
+            self.fleet.take(one.node, one.requests, -1)
+            if one.owner != one.decided_under:
+                self._disown(one.owner, key)
+            self._replicas.remove(one.owner, one.node)
+            if self._is_noted(one):
+                self.fleet.pods.remove(one.node, self._facts(key, one))
+        self._leaving.discard(key)
+
+    def _add(self, key: str, one: Reservation) -> None:
+        self._at_node.setdefault(one.node, set()).add(key)
+        self._of_owner.setdefault(one.decided_under, {})[key] = one.node
+        if self.evictions.ends(one.workload, one.node, one.generation):
+            self._leaving.add(key)
+        if one.takes_room:
+            self.fleet.take(one.node, one.requests)
+            if one.owner != one.decided_under:
+                self._of_owner.setdefault(one.owner, {})[key] = one.node
+            self._replicas.add(one.owner, one.node)
+            if self._is_noted(one):
+                self.fleet.pods.add(one.node, self._facts(key, one))
+
+    def _is_noted(self, one: Reservation) -> bool:
+        """Return whether constraints of other pods may concern a pod."""
+        return self.fleet.pods.complete or one.constraints is not None
+
+    def _facts(self, key: str, one: Reservation) -> PodFacts:
+        """Return a pod as constraints of others see it."""
+        namespace = ResourceKey.parse(one.workload).namespace
+        return PodFacts(namespace, one.labels, one.constraints, one.terminating or key in self._leaving)
+
+    def _every_pod(self) -> Iterator[tuple[str, PodFacts]]:
+        for node, keys in self._at_node.items():
+            for key in keys:
+                one = self._bindings.get(key)
+                if one is not None and one.takes_room:
+                    yield node, self._facts(key, one)
+
+    def _follow_eviction(self, key: str, meta: Meta) -> None:
+        """Note that an eviction has begun or ended. A pod that is being evicted does not count for spreading."""
+        one = self._bindings.get(key)
+        if one is None or not one.takes_room:
+            return
+        ends = self.evictions.ends(one.workload, one.node, one.generation)
+        if ends is (key in self._leaving):
+            return
+        before = self._facts(key, one)
+        if ends:
+            self._leaving.add(key)
+        else:
+            self._leaving.discard(key)
+        if self._is_noted(one):
+            self.fleet.pods.remove(one.node, before)
+            self.fleet.pods.add(one.node, self._facts(key, one))
+            self._opened(meta)
 
     def _disown(self, owner: str, key: str) -> None:
         owned = self._of_owner[owner]
@@ -351,6 +433,12 @@ class PodView:
     def requested(self, workload: str, uid: str, node: str, generation: int) -> Requested | None:
         """Return the eviction that requests the end of exactly this binding; None when there is none."""
         return self.evictions.requested(workload, uid, node, generation)
+
+    def conflict_of(self, key: str) -> str:
+        """Return why a binding must be withdrawn for earlier ones. Empty if it need not be."""
+        if self.is_overcommitted(key):
+            return "had no room left"
+        return "has a pod near it beside which this one cannot be" if self.clashes.loses(key) else ""
 
     def is_overcommitted(self, key: str) -> bool:
         """Return whether a binding must be withdrawn, because earlier ones leave no room for it on its node.
@@ -393,6 +481,8 @@ def _releases(before: Reservation, now: Reservation) -> bool:
     """Return whether a reservation releases some of its former resources."""
     if now.node != before.node or (before.takes_room and not now.takes_room):
         return True
+    if before.labels != now.labels or before.terminating != now.terminating:
+        return True  # constraints of others select it no longer, or it does not count for them
     requested = dict(now.requests)
     return any(amount > requested.get(resource, 0) for resource, amount in before.requests)
 

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from moorage.workers.placement.engine.pod_source import TAKES_NOTHING
-from moorage_schemas.placement import WorkloadBound
+from moorage_schemas.placement import PodConstraints, WorkloadBound
 from moorage_schemas.taint import Toleration
 
 Place = tuple[int, int]
@@ -41,6 +41,12 @@ class Reservation(Struct, eq=False, gc=False):
     place: Place
     """Partition and offset in the log; (-1, -1) before it is in the log."""
 
+    constraints: PodConstraints | None = None
+    """The demands of the workload on other pods."""
+
+    terminating: bool = False
+    """Whether the workload is being deleted in its real cluster."""
+
     @property
     def age(self) -> tuple[int, int]:
         """A value that orders the states of one binding."""
@@ -62,8 +68,15 @@ class Reservation(Struct, eq=False, gc=False):
         return self.bypassed and bool(self.deployer)
 
     def takes_as(self, other: Reservation) -> bool:
-        """Return whether another reservation takes the same of the same node for the same owner."""
-        return self.node == other.node and self.owner == other.owner and self.requests == other.requests
+        """Return whether another reservation takes the same of the same node for the same owner, and looks the same."""
+        return (
+            self.node == other.node
+            and self.owner == other.owner
+            and self.requests == other.requests
+            and self.labels == other.labels
+            and self.constraints == other.constraints
+            and self.terminating == other.terminating
+        )
 
 
 def reservation_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Reservation:
@@ -82,6 +95,8 @@ def reservation_of(bound: WorkloadBound, place: Place = (-1, -1)) -> Reservation
         bound_time=bound.bound_time,
         deployer=intern(bound.deployer),
         place=place,
+        constraints=_shared_constraints(bound.constraints) if bound.constraints is not None else None,
+        terminating=bound.terminating,
     )
 
 
@@ -92,3 +107,4 @@ _Pairs = tuple[tuple[str, Any], ...]
 _shared_tolerations: Callable[[_Tolerations], _Tolerations] = lru_cache(maxsize=65_536)(lambda found: found)
 _shared_requests: Callable[[_Pairs], _Pairs] = lru_cache(maxsize=65_536)(lambda found: found)
 _shared_labels: Callable[[_Pairs], _Pairs] = lru_cache(maxsize=65_536)(lambda found: found)
+_shared_constraints: Callable[[PodConstraints], PodConstraints] = lru_cache(maxsize=65_536)(lambda found: found)

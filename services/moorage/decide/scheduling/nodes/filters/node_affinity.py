@@ -8,7 +8,7 @@ from typing_extensions import override
 
 from moorage.decide.kubernetes.selectors import field_holds, matches_node_term, requirement_text, test_of
 from moorage.decide.scheduling.nodes.fleet import Fleet, Mask
-from moorage.decide.scheduling.nodes.node_terms import nodes_of_any, nodes_with
+from moorage.decide.scheduling.nodes.node_terms import nodes_required
 from moorage.decide.scheduling.nodes.plugin import NodeFilter, PodRequest
 from moorage_schemas.resources.pod import NodeSelectorTerm
 
@@ -25,10 +25,7 @@ class NodeAffinity(NodeFilter):
         shape = request.shape
         if not shape.node_selector and shape.required is None:
             return
-        passed = nodes_with(shape.node_selector, fleet)
-        if shape.required is not None:
-            passed &= nodes_of_any(shape.required.node_selector_terms, fleet)
-        yield "node(s) didn't match Pod's node affinity/selector", ~passed
+        yield "node(s) didn't match Pod's node affinity/selector", ~nodes_required(shape, fleet)
 
     @override
     def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
