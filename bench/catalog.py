@@ -170,7 +170,8 @@ _ALL: Final = (
     ),
     Benchmark(
         "placement",
-        "pods placed per second through Kafka, everything durable; bare pods, and pods of Deployments",
+        "pods placed per second through Kafka, everything durable; bare pods, and pods of Deployments, also with "
+        "constraints on each other",
         "a bare producer of the same records in transactions",
         "pods per second",
         ("pods", "replicas", "partitions", "rounds"),

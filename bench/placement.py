@@ -8,7 +8,8 @@ stops when a read_committed reader has the binding of the last pod and the decis
 encoding, transactions and their commits are all inside, also the declaring of the other pods meanwhile. The broker and
 the reader share the machine with the service.
 
-Twice for each number of nodes: bare pods, and pods of Deployments with `--replicas` replicas each. The pods have 20
+Three times for each number of nodes: bare pods, pods of Deployments with `--replicas` replicas each, and such pods with
+constraints: spread over zones, far from each other, preferred near each other, or with a host port. The pods have 20
 different requests. `cpu_us` is the processor time of the service's process for each pod. The limit: a bare aiokafka
 producer writes as many records of the same sizes, in transactions of the same partitions (`limit_per_s`, in pods).
 """
@@ -76,12 +77,32 @@ def bare_pods(count: int) -> Iterator[Write]:
         yield RESOURCES, event.key, event.key, event
 
 
-def deployments(pods: int, replicas: int) -> Iterator[Write]:
+def deployments(pods: int, replicas: int, *, constrained: bool = False) -> Iterator[Write]:
     """Yield Deployments that together have a number of pods."""
     for number in range(pods // replicas):
         name, namespace = f"app-{number:05}", f"team-{number % 50}"
-        event = declared(harness.deployment_document(name, namespace, replicas, spec(number)))
+        more = constraints(number, name) if constrained else {}
+        event = declared(harness.deployment_document(name, namespace, replicas, {**spec(number), **more}))
         yield RESOURCES, event.key, event.key, event
+
+
+def constraints(number: int, name: str) -> dict[str, Any]:
+    """Return what a Deployment's pods demand of other pods: one of four things in turn."""
+    selector = {"labelSelector": {"matchLabels": {"app": name}}}
+    near = {"topologyKey": "topology.kubernetes.io/zone", **selector}
+    match number % 4:
+        case 0:
+            return {"topologySpreadConstraints": [{"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **near}]}
+        case 1:
+            far = {"topologyKey": "kubernetes.io/hostname", **selector}
+            return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [far]}}}
+        case 2:
+            preferred = [{"weight": 10, "podAffinityTerm": near}]
+            return {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
+        case _:
+            containers = spec(number)["containers"]
+            port = {"containerPort": 80, "hostPort": 8000 + number}
+            return {"containers": [{**container, "ports": [port]} for container in containers]}
 
 
 class Client:
@@ -206,6 +227,7 @@ async def main() -> dict[str, Any]:
                 for what, writes in (
                     ("bare pods", list(bare_pods(options.pods))),
                     ("pods of Deployments", list(deployments(options.pods, options.replicas))),
+                    ("constrained pods", list(deployments(options.pods, options.replicas, constrained=True))),
                 ):
                     rounds = [
                         await ours(bootstrap, options, count, writes, Path(folder)) for _ in range(options.rounds)

@@ -292,6 +292,39 @@ def test_a_source_that_fell_silent_is_traced_through_its_timer() -> None:
     assert "HeartbeatStopped" in said(explained(world, "p"))
 
 
+def test_a_pod_beside_others_is_told_which_constraints_keep_it_away() -> None:
+    world = NodeWorld()
+    world.node("n1", zone="a", labels={"host": "n1"})
+    world.node("n2", zone="b", labels={"host": "n2"})
+    port = {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+    selector = {"labelSelector": {"matchLabels": {"app": "web"}}}
+    term = {"topologyKey": "host", **selector}
+    anti = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    world.declare("Pod", "one", {**pod_spec(), **port, "nodeSelector": {"host": "n1"}}, labels={"app": "web"})
+    world.declare("Pod", "shy", {**pod_spec(), "nodeSelector": {"host": "n2"}, "affinity": anti}, labels={"app": "db"})
+    world.run()
+    even = [{"maxSkew": 1, "topologyKey": "host", "whenUnsatisfiable": "DoNotSchedule", **selector}]
+    spec = {**pod_spec(), **port, "topologySpreadConstraints": even, "affinity": anti}
+    world.declare("Pod", "p", spec, labels={"app": "web"})
+    world.run()
+    told = explained(world, "p", ALL)
+    assert told.agrees
+    assert told.fitting == 0
+    n1, n2 = ({one.filter: one for one in of(told, name).verdict.filters if not one.passed} for name in ("n1", "n2"))
+    assert set(n1) == {"NodePorts", "PodTopologySpread", "InterPodAffinity"}
+    assert set(n2) == {"InterPodAffinity"}
+    assert n1["NodePorts"].details == ("host port 80/TCP on 0.0.0.0: taken by another pod",)
+    assert n1["PodTopologySpread"].details == ("host n1: 1 matching, with the pod at most 1 more than the fewest, 0",)
+    assert n1["InterPodAffinity"].details == ("anti-affinity to app=web by host: 1 there",)
+    assert n2["InterPodAffinity"].details[1:] == ("1 there with anti-affinity to app=web by host",)
+    world.delete("Pod", "one")
+    world.run()
+    again = explained(world, "p", ALL)
+    assert again.agrees, "its own port and its own labels do not count against it"
+    assert again.here == ("n1",)
+    assert of(again, "n1").verdict.passed
+
+
 @pytest.mark.parametrize(
     ("held_by", "message", "told"),
     [
