@@ -53,6 +53,8 @@ RESOURCES: Final = (
     Resource("apps", "v1", "statefulsets", "StatefulSet"),
     Resource("batch", "v1", "jobs", "Job"),
     Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False),
+    Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
     Resource("coordination.k8s.io", "v1", "leases", "Lease"),
     Resource("cluster.open-cluster-management.io", "v1", "managedclusters", "ManagedCluster", namespaced=False),
     Resource(

@@ -13,7 +13,8 @@ Json = dict[str, Any]
 
 
 def of(kind: str, **parts: Any) -> Json:
-    version = {"Pod": "v1", "Node": "v1", "PodDisruptionBudget": "policy/v1"}.get(kind, "apps/v1")
+    core = dict.fromkeys(("Pod", "Node", "PersistentVolume", "PersistentVolumeClaim"), "v1")
+    version = {**core, "PodDisruptionBudget": "policy/v1"}.get(kind, "apps/v1")
     metadata = {"name": "one", "uid": "u1", "resourceVersion": "7", **parts.pop("metadata", {})}
     return reduced({"apiVersion": version, "kind": kind, "metadata": metadata, **parts})
 
@@ -124,7 +125,15 @@ def test_a_controller_keeps_what_it_demands() -> None:
 
 
 def test_objects_may_lack_every_part() -> None:
-    for kind in ("Pod", "Node", "PodDisruptionBudget", "Deployment", "Job"):
+    for kind in ("Pod", "Node", "PodDisruptionBudget", "PersistentVolumeClaim", "Deployment", "Job"):
         found = of(kind)
         assert found["metadata"]["name"] == "one"
         assert not found["spec"]
+
+
+def test_of_volumes_and_claims_what_ties_pods_to_nodes_is_mirrored() -> None:
+    terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}}
+    found = of("PersistentVolume", spec={"nodeAffinity": terms, "csi": {"driver": "d", "volumeHandle": "h"}})
+    assert found["spec"] == {"nodeAffinity": terms}
+    claim = of("PersistentVolumeClaim", spec={"volumeName": "disk", "resources": {"requests": {"storage": "1Gi"}}})
+    assert claim["spec"] == {"volumeName": "disk", "resources": {"requests": {"storage": "1Gi"}}}

@@ -126,6 +126,21 @@ def test_demands_that_need_not_hold_keep_no_pod_from_a_node() -> None:
     assert world.where() == ["n1"]
 
 
+def test_a_pod_waits_until_its_claim_is_bound_and_follows_the_volume() -> None:
+    world = MirroredWorld()
+    world.node("n1", zone="a")
+    world.node("n2", zone="b")
+    mounts: dict[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    world.pod("web", schedulerName="moorage", **mounts)
+    world.mirror("PersistentVolumeClaim", "data", {})
+    assert world.run().where() == ["-"]
+    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}
+    world.mirror("PersistentVolume", "disk", {"nodeAffinity": {"required": terms}})
+    world.mirror("PersistentVolumeClaim", "data", {"volumeName": "disk"})
+    assert world.run().where() == ["n2"]
+
+
 def test_a_pod_that_waits_for_its_node_goes_there_when_it_comes() -> None:
     world = MirroredWorld("n1")
     world.pod("web", on="n2")

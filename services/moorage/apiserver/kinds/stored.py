@@ -320,6 +320,7 @@ class PersistentVolumeKind(StoredKind):
     """Storage that a claim may be bound to. Those who run the work provide it."""
 
     kind = "PersistentVolume"
+    mirrorable = True
     short_names = ("pv",)
     namespaced = False
     order = 107
@@ -340,6 +341,9 @@ class PersistentVolumeKind(StoredKind):
 
     @override
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        if resource.mirrored is not None and (seen := resource.object.get("status")):
+            found: Document = seen
+            return found
         # As of a new volume on an API server: no controller here makes it available to claims.
         since = resource.object["metadata"].get("creationTimestamp")
         return {"phase": "Pending", **({"lastPhaseTransitionTime": since} if since else {})}
@@ -349,6 +353,7 @@ class PersistentVolumeClaimKind(StoredKind):
     """Storage that a pod wants. Those who run the work provide it."""
 
     kind = "PersistentVolumeClaim"
+    mirrorable = True
     short_names = ("pvc",)
     order = 106
     deleted_is_returned = True
@@ -368,6 +373,9 @@ class PersistentVolumeClaimKind(StoredKind):
 
     @override
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
+        if resource.mirrored is not None and (seen := resource.object.get("status")):
+            found: Document = seen
+            return found
         # As of a new claim on an API server: no controller here binds it.
         return {"phase": "Pending"}
 

@@ -34,6 +34,8 @@ MIRRORED: Final = (
     FollowedKind("StatefulSet", "/apis/apps/v1/statefulsets"),
     FollowedKind("Job", "/apis/batch/v1/jobs"),
     FollowedKind("PodDisruptionBudget", "/apis/policy/v1/poddisruptionbudgets"),
+    FollowedKind("PersistentVolume", "/api/v1/persistentvolumes"),
+    FollowedKind("PersistentVolumeClaim", "/api/v1/persistentvolumeclaims"),
 )
 _LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{_LEASE_NAMESPACE}/leases"

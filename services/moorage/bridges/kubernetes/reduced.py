@@ -34,6 +34,17 @@ _POD_SPEC: Final = (
     "tolerations",
     "topologySpreadConstraints",
 )
+_VOLUME: Final = (
+    "accessModes",
+    "capacity",
+    "claimRef",
+    "nodeAffinity",
+    "persistentVolumeReclaimPolicy",
+    "resources",
+    "storageClassName",
+    "volumeMode",
+    "volumeName",
+)
 _TYING: Final = ("persistentVolumeClaim", "ephemeral")
 _CONTAINER: Final = ("name", "image", "resources", "ports", "restartPolicy")
 _CONTAINERS: Final = ("containers", "initContainers")
@@ -223,6 +234,14 @@ def _controller(found: Mapping[str, Any]) -> JsonObject:
     return {"spec": kept, "status": fields_of(found.get("status") or {}, _COUNTS)}
 
 
+def _volume(found: Mapping[str, Any]) -> JsonObject:
+    """Return a PersistentVolume or a claim to one: what ties pods to nodes, and what people look for."""
+    return {
+        "spec": fields_of(found.get("spec") or {}, _VOLUME),
+        "status": fields_of(found.get("status") or {}, ("phase", "capacity", "accessModes")),
+    }
+
+
 def _spec_alone(found: Mapping[str, Any]) -> JsonObject:
     """Return a PodDisruptionBudget, whose status Moorage computes itself."""
     return {"spec": dict(found.get("spec") or {})}
@@ -230,5 +249,7 @@ def _spec_alone(found: Mapping[str, Any]) -> JsonObject:
 
 _KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], JsonObject]]] = {
     "Node": _node,
+    "PersistentVolume": _volume,
+    "PersistentVolumeClaim": _volume,
     "PodDisruptionBudget": _spec_alone,
 }

@@ -36,6 +36,8 @@ class Surroundings:
             return self._fold_namespace(name, found)
         if kind == CLAIM:
             spec = (found.get("spec") or {}) if found is not None else {}
+            if found is not None and (found.get("metadata") or {}).get("deletionTimestamp"):
+                spec = {}  # no pod can begin to use it
             return _put(self._volume_of, (intern(namespace), name), str(spec.get("volumeName") or "") or None)
         return _put(self._volumes, name, read_volume(found) if found is not None else None)
 
