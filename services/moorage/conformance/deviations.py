@@ -81,6 +81,7 @@ class Deviation(Enum):
     BINDING_IS_NAMED_AS_ITS_SET = "binding-is-named-as-its-set"
     SETS_THAT_ARE_ALWAYS_THERE = "sets-that-are-always-there"
     OLDER_SET_TYPE = "older-set-type"
+    ADD_ON_LEASES_STATE_THEIR_DURATION = "add-on-leases-state-their-duration"
     STRATEGY_KEEPS_WHAT_IS_RIGHT = "strategy-keeps-what-is-right"
     LENGTH_AS_DECLARED = "length-as-declared"
     GROUPS_BY_EXPRESSION = "groups-by-expression"

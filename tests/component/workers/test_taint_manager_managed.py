@@ -74,13 +74,9 @@ def written(emits: list[Emit]) -> list[TargetTainted]:
 
 def test_each_step_is_one_record_with_its_own_time() -> None:
     *_, last = events = written(SERVICE.process(SERVICE.new_state(0), BEGIN, at(9)))
-    assert [event.generation for event in events] == [1, 2, 3, 4]
-    assert [dict(event.labels) for event in events[:3]] == [
-        {},
-        {f"{LABEL}a": "unreachable"},
-        {f"{LABEL}a": "unreachable", f"{LABEL}b": "unreachable"},
-    ]
-    assert {(t.key, t.time_added) for event in events[:3] for t in event.taints} == {(UNREACHABLE, T0)}
+    assert [event.generation for event in events] == [1, 2]
+    assert events[0].labels == {}, "nothing was reported of the cluster"
+    assert {(t.key, t.time_added) for t in events[0].taints} == {(UNREACHABLE, T0)}
     assert (last.taints, last.labels) == ((), {f"{LABEL}a": "available", f"{LABEL}b": "available"})
     assert (last.zone, last.incident, last.held) == ("", 0, ())
 
@@ -168,6 +164,8 @@ def test_signs_of_clusters_that_are_not_declared_are_kept_and_cost_no_record() -
     assert SERVICE.process(state, signs, at(1)) == []
     assert (SERVICE.next_wake(state), state.waits) == (None, {})
     (event,) = written(SERVICE.process(state, [declared("ManagedCluster", "c1", 5)], at(5)))
+    assert event.labels == {}
+    (event,) = written(SERVICE.process(state, [available("Unknown", 1, 5)], at(5)))
     assert event.labels == {f"{LABEL}a": "unreachable", f"{LABEL}b": "unreachable"}
     for key in ("ManagedClusterAddOn/c1/a", "ManagedClusterAddOn/c1/b", "Lease/c1/a", "Lease/c1/b"):
         SERVICE.process(state, [record(RESOURCES, key, None, time=at(6))], at(6))
@@ -196,7 +194,7 @@ def test_a_cluster_made_again_is_not_what_the_earlier_one_was() -> None:
         available("True", 1, 5, uid="u2"),
     ]
     first, second = written(SERVICE.process(state, batch, at(5)))
-    assert (first.target_uid, set(first.labels.values())) == ("u2", {"unreachable"})
+    assert (first.target_uid, first.labels) == ("u2", {})
     assert (second.taints, set(second.labels.values())) == ((), {"available"})
 
 

@@ -2,10 +2,10 @@
 
 A ManagedClusterAddOn in the namespace that is named after the cluster enables an add-on. The add-on shows that it is
 alive by renewing the Lease of its own name there. While it is enabled, the cluster has a label for it: `available`
-until the lease expires, `unhealthy` from that instant on, and `unreachable` without a lease or while the cluster itself
-is not available. For an add-on that reports its health itself (`status.healthCheck.mode: Customized`), the label
-follows its condition `Available`. So it does for an add-on that is mirrored from a hub and has that condition there:
-the agent of the cluster has set it, by the lease that it sees.
+until the lease expires, `unhealthy` from that instant on, and `unreachable` without a lease or while nothing is heard
+of the cluster itself. Before anything was heard of it, there is no label. For an add-on that reports its health itself
+(`status.healthCheck.mode: Customized`), the label follows its condition `Available`. So it does for an add-on that is
+mirrored from a hub and has that condition there: the agent of the cluster has set it, by the lease that it sees.
 
 Everything here is computed from records. A restored table may lack a record that was compacted away and whose successor
 has not been read yet. So a missing record leaves a label unchanged; a removal is stated explicitly in `removed`.
@@ -199,17 +199,20 @@ class Labels:
     due: datetime | None = None
 
 
-def is_available(conditions: Mapping[str, ConditionChanged]) -> bool | None:
-    """Return whether a managed cluster is available by its conditions. None if unknown."""
+def is_heard(conditions: Mapping[str, ConditionChanged]) -> bool | None:
+    """Return whether the agent of a managed cluster reports, also if only that the cluster is not available.
+
+    None if nothing was ever reported. Source: open-cluster-management.io/ocm/pkg/registration/hub/addon.
+    """
     condition = conditions.get(CLUSTER_AVAILABLE)
-    return None if condition is None else condition.status is ConditionStatus.TRUE
+    return None if condition is None else condition.status is not ConditionStatus.UNKNOWN
 
 
 def add_on_labels(
     before: Mapping[str, str],
     known: AddOns,
     *,
-    available: bool | None,
+    heard: bool | None,
     now: datetime,
     removed: Collection[Named] = (),
 ) -> Labels:
@@ -218,20 +221,22 @@ def add_on_labels(
     Args:
         before: the previous labels of this cluster. Empty if the previous labels belong to an earlier cluster.
         known: the cluster's add-ons and leases.
-        available: whether the cluster is available. None if unknown; then existing labels stay unchanged.
+        heard: whether the cluster's agent reports. None if nothing was ever reported; then existing labels stay
+            unchanged, and there are no new ones.
         now: the present time.
         removed: (kind, name) of objects that were just removed, or that changed so that their label must be computed
     again.
     """
     found: dict[str, str] = {}
-    for name in known.enabled:
-        found[LABEL_PREFIX + name] = _state(name, before, known, available=available, now=now, removed=removed)
+    if heard is not None:
+        for name in known.enabled:
+            found[LABEL_PREFIX + name] = _state(name, before, known, heard=heard, now=now, removed=removed)
     for key, state in before.items():
         if key not in found and (ADD_ON, key.removeprefix(LABEL_PREFIX)) not in removed:
             found[key] = state
     labels = dict(sorted(found.items()))
-    # While availability is unknown, the end of a lease has no effect.
-    return Labels(labels, known.first_end(labels) if available else None)
+    # While nothing is heard of the cluster, the end of a lease has no effect.
+    return Labels(labels, known.first_end(labels) if heard else None)
 
 
 def _state(
@@ -239,14 +244,12 @@ def _state(
     before: Mapping[str, str],
     known: AddOns,
     *,
-    available: bool | None,
+    heard: bool,
     now: datetime,
     removed: Collection[Named],
 ) -> str:
     was = before.get(LABEL_PREFIX + name, UNREACHABLE)
-    if available is None:
-        return was
-    if not available:
+    if not heard:
         return UNREACHABLE
     add_on, lease = known.enabled[name], known.leases.get(name)
     if add_on.reported:
