@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -124,6 +124,12 @@ class BudgetCounted(Model):
 
     healthy: int = 0
     """For a PodDisruptionBudget: the number of pods that count as healthy."""
+
+    failure: Annotated[str, Field(exclude_if=lambda failure: not failure)] = ""
+    """For a PodDisruptionBudget: why the number of evictions that it allows cannot be computed. Empty if it can."""
+
+    allowed_since: Annotated[Timestamp | None, Field(exclude_if=lambda time: time is None)] = None
+    """For a PodDisruptionBudget: since when it allows an eviction, or allows none, or cannot be computed."""
 
     tokens: float = 0.0
     """For a rate: what was left of its token at `counted_time`."""

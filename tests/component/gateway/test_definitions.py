@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.component.gateway.double import Fixture
 
@@ -44,12 +46,31 @@ async def test_definitions_are_selected_and_shown_as_tables() -> None:
     assert (await gateway.ok("GET", f"{DEFINITIONS}?labelSelector=a=b"))["items"] == []
 
 
+async def test_definitions_are_watched_as_other_kinds_are() -> None:
+    """Operators such as those of kopf list and watch them when they begin."""
+    gateway = Fixture()
+    listed = await gateway.ok("GET", DEFINITIONS)
+    names = [one["metadata"]["name"] for one in listed["items"]]
+
+    async def seen(query: str) -> list[str]:
+        answer = await gateway.call("GET", f"{DEFINITIONS}?watch=true&timeoutSeconds=1&{query}")
+        assert answer.status_code == 200, answer.text
+        events = [json.loads(line) for line in answer.text.splitlines()]
+        return [f"{one['type']} {one['object']['metadata'].get('name', '')}".strip() for one in events]
+
+    since = listed["metadata"]["resourceVersion"]
+    assert await seen(f"resourceVersion={since}") == []
+    assert await seen("") == [f"ADDED {name}" for name in names]
+    initial = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&resourceVersion="
+    assert await seen(initial) == [*(f"ADDED {name}" for name in names), "BOOKMARK", "BOOKMARK"]
+    assert await seen(f"fieldSelector=metadata.name={PLACEMENTS}") == [f"ADDED {PLACEMENTS}"]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "code"),
     [
         ("GET", f"{DEFINITIONS}/nothing", 404),
         ("GET", "/apis/apiextensions.k8s.io/v1/nothing", 404),
-        ("GET", f"{DEFINITIONS}?watch=true", 405),
         ("POST", DEFINITIONS, 405),
         ("DELETE", f"{DEFINITIONS}/{PLACEMENTS}", 405),
     ],
@@ -65,5 +86,5 @@ async def test_definitions_are_discovered() -> None:
     assert (one["name"], one["shortNames"], one["verbs"]) == (
         "customresourcedefinitions",
         ["crd", "crds"],
-        ["get", "list"],
+        ["get", "list", "watch"],
     )

@@ -712,6 +712,16 @@ async def test_a_disruption_budget_shows_what_is_counted_of_it(spec: Json, desir
         "disruptionsAllowed": 0,
         "expectedPods": 9,
         "held": 2,
+        "conditions": [
+            {
+                "type": "DisruptionAllowed",
+                "status": "False",
+                "observedGeneration": 1,
+                "lastTransitionTime": "2026-01-01T12:00:00Z",
+                "reason": "InsufficientPods",
+                "message": "",
+            }
+        ],
     }
     own = await gateway.ok("GET", f"{VIEWS}/budgets/poddisruptionbudget.shop.web")
     assert (own["status"]["budget"], own["status"]["healthy"]) == (key, 5)

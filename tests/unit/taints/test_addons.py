@@ -16,7 +16,7 @@ from moorage.decide.taints.desired.addons import (
     AddOns,
     Named,
     add_on_labels,
-    is_heard,
+    is_reporting,
     lease_grace,
     of_managed_cluster,
 )
@@ -61,10 +61,10 @@ def labels(
     now: float = 0,
     *,
     before: dict[str, str] | None = None,
-    heard: bool | None = True,
+    reporting: bool | None = True,
     gone: tuple[Named, ...] = (),
 ) -> tuple[dict[str, str], float | None]:
-    found = add_on_labels(before or {}, addons, heard=heard, now=at(now), removed=gone)
+    found = add_on_labels(before or {}, addons, reporting=reporting, now=at(now), removed=gone)
     return found.labels, None if found.due is None else (found.due - T0).total_seconds()
 
 
@@ -89,7 +89,7 @@ def test_a_mirrored_add_on_is_as_its_hub_says_and_follows_its_lease_where_the_hu
     ("now", "expected"),
     [(0, ("available", 300)), (299.999, ("available", 300)), (300, ("unhealthy", None)), (9999, ("unhealthy", None))],
 )
-def test_an_add_on_is_heard_until_the_instant_at_which_its_lease_ends(
+def test_an_add_on_is_reporting_until_the_instant_at_which_its_lease_ends(
     now: float, expected: tuple[str, float | None]
 ) -> None:
     assert labels(known(declared(ADD_ON), lease()), now) == ({MANAGER: expected[0]}, expected[1])
@@ -97,8 +97,8 @@ def test_an_add_on_is_heard_until_the_instant_at_which_its_lease_ends(
 
 def test_without_a_lease_or_with_its_cluster_away_it_is_unreachable() -> None:
     assert labels(known(declared(ADD_ON))) == ({MANAGER: "unreachable"}, None)
-    assert labels(known(declared(ADD_ON), lease()), heard=False) == ({MANAGER: "unreachable"}, None)
-    assert labels(known(declared(ADD_ON), lease()), heard=None) == ({}, None), "nothing was ever reported"
+    assert labels(known(declared(ADD_ON), lease()), reporting=False) == ({MANAGER: "unreachable"}, None)
+    assert labels(known(declared(ADD_ON), lease()), reporting=None) == ({}, None), "nothing was ever reported"
 
 
 def test_a_lease_of_no_add_on_is_no_label() -> None:
@@ -160,7 +160,7 @@ def test_when_a_lease_ends_whatever_it_says(renewed: Any, seconds: Any, expected
 def test_an_add_on_that_looks_after_itself_is_taken_at_its_word(conditions: list[Any], expected: str) -> None:
     addons = known(customized(*conditions), lease())
     assert labels(addons, 9999) == ({MANAGER: expected}, None)
-    assert labels(addons, heard=False) == ({MANAGER: "unreachable"}, None)
+    assert labels(addons, reporting=False) == ({MANAGER: "unreachable"}, None)
     broken = declared(ADD_ON, status={"healthCheck": {"mode": "Customized"}, "conditions": 7})
     assert labels(known(broken)) == ({MANAGER: "unreachable"}, None)
 
@@ -187,9 +187,9 @@ def test_what_is_missing_leaves_a_label_and_what_was_taken_away_does_not() -> No
         assert labels(AddOns(), before={MANAGER: state}) == ({MANAGER: state}, None), "and so may an add-on"
         assert labels(enabled, before={MANAGER: state}, gone=((LEASE, "manager"),))[0] == {MANAGER: "unreachable"}
     full = known(declared(ADD_ON), lease())
-    assert labels(full, 400, before={MANAGER: "available"}, heard=None) == ({MANAGER: "available"}, None)
+    assert labels(full, 400, before={MANAGER: "available"}, reporting=None) == ({MANAGER: "available"}, None)
     both = known(declared(ADD_ON), declared(ADD_ON, "other"))
-    assert labels(both, before={MANAGER: "available"}, heard=None) == ({MANAGER: "available"}, None)
+    assert labels(both, before={MANAGER: "available"}, reporting=None) == ({MANAGER: "available"}, None)
 
 
 def test_older_records_change_nothing_and_another_object_of_that_name_does() -> None:
@@ -224,11 +224,11 @@ def conditions(status: str) -> dict[str, ConditionChanged]:
     return {AVAILABLE: condition}
 
 
-def test_a_cluster_is_heard_while_it_says_so() -> None:
-    assert [is_heard(conditions(status)) for status in ("True", "False", "Unknown")] == [True, True, False], (
+def test_a_cluster_is_reporting_while_it_says_so() -> None:
+    assert [is_reporting(conditions(status)) for status in ("True", "False", "Unknown")] == [True, True, False], (
         "the agent of an unavailable cluster reports"
     )
-    assert is_heard({}) is None
+    assert is_reporting({}) is None
 
 
 def test_labels_are_written_with_the_taints_only_when_they_change_and_of_managed_clusters_only() -> None:

@@ -14,9 +14,11 @@ from moorage.apiserver.kinds.printing.kubernetes import number
 from moorage.apiserver.kinds.printing.sections import Pair, Related, Section, as_declared, held_by
 from moorage.decide.kubernetes.object_texts import scope_text
 from moorage.decide.kubernetes.unstructured import at, namespace_of
+from moorage_schemas.times import format_time
 
 if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.records import Document, Records
+    from moorage_schemas.budget import BudgetCounted
     from moorage_schemas.resource import ResourceDeclared
 
 
@@ -165,7 +167,23 @@ class PodDisruptionBudgetKind(Kind[Any]):
             "disruptionsAllowed": max(0, counted.allowed) if counted is not None else 0,
             "expectedPods": expected,
         }
-        return {**status, "held": counted.held} if counted is not None else status
+        if counted is None:
+            return status
+        return {**status, "conditions": [_disruption_allowed(counted, status)], "held": counted.held}
+
+
+def _disruption_allowed(counted: BudgetCounted, status: Document) -> Document:
+    """Return the condition `DisruptionAllowed`, as the disruption controller sets it."""
+    is_allowed = status["disruptionsAllowed"] > 0
+    reason = "SyncFailed" if counted.failure else "SufficientPods" if is_allowed else "InsufficientPods"
+    return {
+        "type": "DisruptionAllowed",
+        "status": "True" if is_allowed else "False",
+        "observedGeneration": status["observedGeneration"],
+        "lastTransitionTime": format_time((counted.allowed_since or counted.counted_time).replace(microsecond=0)),
+        "reason": reason,
+        "message": counted.failure,
+    }
 
 
 KINDS = (EvictionBudgetKind(), EvictionPauseKind(), PodDisruptionBudgetKind())

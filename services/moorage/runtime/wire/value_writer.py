@@ -10,10 +10,10 @@ with values whose text the two libraries may write differently, such as floats.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Union, get_args, get_origin
 
 import msgspec
 from pydantic import AwareDatetime, PlainSerializer
@@ -104,13 +104,16 @@ def _row_type(model: type[Model]) -> type[msgspec.Struct] | None:
     )
 
 
+_NOT_EMPTY: Final[Mapping[Any, object]] = {str: "x", int: 1, bool: True}
+
+
 def _is_left_out_when_empty(field: FieldInfo) -> bool:
     """Return whether a field is left out when it has its default, which is empty, and only then."""
     excludes, annotation = field.exclude_if, field.annotation
     if excludes is None or field.default not in ("", 0, None) or not excludes(field.default):
         return False
-    if annotation in (str, int):
-        return not excludes("x" if annotation is str else 1)
+    if annotation in _NOT_EMPTY:
+        return not excludes(_NOT_EMPTY[annotation])
     return field.default is None and get_origin(annotation) in (Union, UnionType) and not excludes(object())
 
 

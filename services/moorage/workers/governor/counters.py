@@ -73,6 +73,10 @@ class BudgetCounter(Counter):
         return f"{len(self.window)} of {in_window} evictions in {self.budget.window} s{where} were granted"
 
 
+NOT_SCALED: Final = "what makes its pods does not say how many it wants"
+"""Why a disruption budget cannot be computed."""
+
+
 class DisruptionCounter(Counter):
     """The counter of a `PodDisruptionBudget`."""
 
@@ -112,7 +116,7 @@ class DisruptionCounter(Counter):
             return f"{service} has not processed all reports about its pods"
         count = self.count()
         if not count.scaled:
-            return "what makes its pods does not say how many it wants"
+            return NOT_SCALED
         return f"{count.healthy} of {count.desired} needed pods are healthy"
 
 
@@ -375,6 +379,8 @@ class BudgetStatuses:
         if (guard := guards.disruptions.get(key)) is not None:
             counter = self._counters.disruption(guard)
             count = counter.count()
+            failure = "" if count.scaled else NOT_SCALED
+            is_same = known is not None and (known.allowed > 0, known.failure) == (count.allowed > 0, failure)
             return BudgetCounted(
                 budget=key,
                 generation=generation,
@@ -383,6 +389,8 @@ class BudgetStatuses:
                 held=counter.held,
                 expected=count.expected,
                 healthy=count.healthy,
+                failure=failure,
+                allowed_since=(known.allowed_since or known.counted_time) if known is not None and is_same else now,
                 counted_time=now,
             )
         if (budget := guards.budgets.get(key)) is not None:

@@ -18,7 +18,7 @@ from moorage.decide.taints.desired.addons import (
     AddOns,
     AddOnState,
     Named,
-    is_heard,
+    is_reporting,
     of_managed_cluster,
 )
 from moorage.runtime.service import Input
@@ -90,7 +90,7 @@ def changes_nothing(state: TaintManagerPartition, signal: AddOnSignal, now: date
         return False
     known = state.addons[signal.target]
     add_on, lease = known.enabled.get(signal.name), known.leases[signal.name]
-    if add_on is None or add_on.reported or not is_heard(state.conditions.get(signal.target, {})):
+    if add_on is None or add_on.reported or not is_reporting(state.conditions.get(signal.target, {})):
         return True
     if tainted.labels.get(LABEL_PREFIX + signal.name) != lease.state(now):
         return False

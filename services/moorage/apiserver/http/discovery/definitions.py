@@ -7,20 +7,24 @@ served: they cannot be changed, and are not stored.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
 import orjson
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from moorage.apiserver.http import paths
-from moorage.apiserver.http.backend import Backend
-from moorage.apiserver.http.messages import answers
-from moorage.apiserver.http.messages.options import list_options
-from moorage.apiserver.http.messages.representations import ListHead
-from moorage.apiserver.http.messages.selectors import selector
+from moorage.apiserver.http.backend import ONE, Backend
+from moorage.apiserver.http.messages import answers, tables
+from moorage.apiserver.http.messages.negotiation import accepted
+from moorage.apiserver.http.messages.options import LONGEST_WATCH, ListOptions, list_options, resource_version
+from moorage.apiserver.http.messages.representations import JsonEvents, ListHead
+from moorage.apiserver.http.messages.selectors import Selector, selector
+from moorage.apiserver.http.verbs import watch
+from moorage.apiserver.http.verbs.reading import watched_media_of
 from moorage.apiserver.kinds.kind import Kind, ServedKind, Untyped
 from moorage.apiserver.kinds.printing.columns import Object, TableColumn, of, text
 from moorage.apiserver.machinery import api_errors
@@ -59,7 +63,7 @@ class DefinitionKind(Untyped):
 
 SERVED: Final = ServedKind(DefinitionKind(), _VERSION)
 CATEGORIES: Final = (_CATEGORY,)
-VERBS: Final = ("get", "list")
+VERBS: Final = ("get", "list", "watch")
 
 
 def answer(request: Request, parts: Sequence[str], backend: Backend) -> Response | None:
@@ -81,12 +85,54 @@ def answer(request: Request, parts: Sequence[str], backend: Backend) -> Response
             raise api_errors.not_found(GROUP, PLURAL, rest[0])
         return answers.answer(200, representation.viewed(SERVED, found[rest[0]]), representation.media_type)
     options = list_options(request.query_params)
-    if options.is_watch:
-        raise paths.not_allowed()
     selects = selector(options.labels, options.fields, SERVED.definition)
     chosen = [json for one in found.values() if selects.selects(json := orjson.dumps(one))]
+    if options.is_watch:
+        return _watched(request, options, chosen, backend)
     pieces = representation.listed(SERVED, ListHead(backend.store.version), chosen)
     return Response(b"".join(pieces), media_type=representation.media_type)
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """A definition as an event shows it."""
+
+    json: bytes
+
+
+def _watched(request: Request, options: ListOptions, present: Sequence[bytes], backend: Backend) -> Response:
+    """Return a watch of definitions. They never change, so it shows the present ones at most, and bookmarks.
+
+    Raises:
+        StatusError: as for watches of other kinds.
+    """
+    form = accepted(request, watched_media_of(SERVED), ONE)
+    backend.watches.begin(request)
+    version = resource_version(options.version)
+    shows_present = options.initial_events if options.initial_events is not None else not version
+    encoder = JsonEvents(form, tables.included(request.query_params.get("includeObject", "")), backend.clock.now)
+    asked = watch.Watch(
+        kind=SERVED,
+        namespace="",
+        selected=Selector(),
+        version=version or backend.store.version,
+        bookmarks=options.bookmarks,
+        timeout=min(options.timeout or LONGEST_WATCH, LONGEST_WATCH),
+        encoder=encoder,
+    )
+    number = watch.start(backend.store, asked)
+
+    async def events() -> AsyncIterator[bytes]:
+        with backend.metrics.watches.track_inprogress():
+            if shows_present:
+                for one in present:
+                    yield encoder.event("ADDED", SERVED, _Definition(one))
+                if options.bookmarks and options.initial_events:
+                    yield watch.bookmark(backend.store.version, asked, watch.INITIAL_END)
+            async for event in watch.events(backend.store, asked, number):
+                yield event
+
+    return StreamingResponse(events(), media_type=form.media)
 
 
 @cache

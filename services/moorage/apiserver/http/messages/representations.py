@@ -49,6 +49,14 @@ class EventEncoder(Protocol):
         """Return the event that ends a watch with an error."""
 
 
+class WithJson(Protocol):
+    """An object as JSON, with its resource version."""
+
+    @property
+    def json(self) -> bytes:
+        """The object."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListHead:
     """The metadata of a list."""
@@ -201,7 +209,7 @@ class JsonEvents(Representation, EventEncoder):
         return None if self._form.view is ObjectView.TABLE else self._form
 
     @override
-    def event(self, word: str, kind: ServedKind, found: ShownObject) -> bytes:
+    def event(self, word: str, kind: ServedKind, found: WithJson) -> bytes:
         json = in_version(kind, found.json)
         if self._form.view is not ObjectView.WHOLE:
             json = orjson.dumps(self._part(kind, orjson.loads(json)))

@@ -30,7 +30,7 @@ FRESH_WITHIN: Final = 3.0
 _FAR: Final = 1_000_000
 """A version that is so far ahead is not from this log. Versions had other numbers before there was one."""
 
-_INITIAL_END = {"k8s.io/initial-events-end": "true"}
+INITIAL_END = {"k8s.io/initial-events-end": "true"}
 _CHUNK: Final = 256 << 10  # bytes after which events are sent before more are encoded
 _SHARED: Final = 16 << 20  # bytes of encoded events that watches share
 
@@ -152,7 +152,7 @@ async def events(
         ended, waited = await _more(store, watch, end)
         if watch.bookmarks and (ended or waited):
             # Not the present version: a change may have come at the end of the wait, and is sent next.
-            yield _bookmark(reached, watch)
+            yield bookmark(reached, watch)
         if ended:
             return
 
@@ -190,7 +190,7 @@ def _present(watch: Watch, objects: Iterable[ShownObject], version: int) -> Iter
         if watch.selected.selects(shown.json):
             yield watch.encoder.event("ADDED", watch.kind, shown)
     if watch.initial_end and watch.bookmarks:
-        yield _bookmark(version, watch, _INITIAL_END)
+        yield bookmark(version, watch, INITIAL_END)
 
 
 def _line(watch: Watch, change: ObjectChange, shared: SharedEvents) -> bytes:
@@ -208,7 +208,8 @@ def _selects(watch: Watch, state: bytes | None) -> bool:
     return state is not None and watch.selected.selects(state)
 
 
-def _bookmark(version: int, watch: Watch, annotations: Mapping[str, str] | None = None) -> bytes:
+def bookmark(version: int, watch: Watch, annotations: Mapping[str, str] | None = None) -> bytes:
+    """Return a bookmark: the watch has shown everything up to a version."""
     metadata: dict[str, Any] = {"resourceVersion": str(version)}
     if annotations:
         metadata["annotations"] = dict(annotations)

@@ -2,8 +2,8 @@
 
 A ManagedClusterAddOn in the namespace that is named after the cluster enables an add-on. The add-on shows that it is
 alive by renewing the Lease of its own name there. While it is enabled, the cluster has a label for it: `available`
-until the lease expires, `unhealthy` from that instant on, and `unreachable` without a lease or while nothing is heard
-of the cluster itself. Before anything was heard of it, there is no label. For an add-on that reports its health itself
+until the lease expires, `unhealthy` from that instant on, and `unreachable` without a lease or while the agent of the
+cluster itself is silent. Before its first report, there is no label. For an add-on that reports its health itself
 (`status.healthCheck.mode: Customized`), the label follows its condition `Available`. So it does for an add-on that is
 mirrored from a hub and has that condition there: the agent of the cluster has set it, by the lease that it sees.
 
@@ -199,7 +199,7 @@ class Labels:
     due: datetime | None = None
 
 
-def is_heard(conditions: Mapping[str, ConditionChanged]) -> bool | None:
+def is_reporting(conditions: Mapping[str, ConditionChanged]) -> bool | None:
     """Return whether the agent of a managed cluster reports, also if only that the cluster is not available.
 
     None if nothing was ever reported. Source: open-cluster-management.io/ocm/pkg/registration/hub/addon.
@@ -212,7 +212,7 @@ def add_on_labels(
     before: Mapping[str, str],
     known: AddOns,
     *,
-    heard: bool | None,
+    reporting: bool | None,
     now: datetime,
     removed: Collection[Named] = (),
 ) -> Labels:
@@ -221,22 +221,22 @@ def add_on_labels(
     Args:
         before: the previous labels of this cluster. Empty if the previous labels belong to an earlier cluster.
         known: the cluster's add-ons and leases.
-        heard: whether the cluster's agent reports. None if nothing was ever reported; then existing labels stay
+        reporting: whether the cluster's agent reports. None if nothing was ever reported; then existing labels stay
             unchanged, and there are no new ones.
         now: the present time.
         removed: (kind, name) of objects that were just removed, or that changed so that their label must be computed
     again.
     """
     found: dict[str, str] = {}
-    if heard is not None:
+    if reporting is not None:
         for name in known.enabled:
-            found[LABEL_PREFIX + name] = _state(name, before, known, heard=heard, now=now, removed=removed)
+            found[LABEL_PREFIX + name] = _state(name, before, known, reporting=reporting, now=now, removed=removed)
     for key, state in before.items():
         if key not in found and (ADD_ON, key.removeprefix(LABEL_PREFIX)) not in removed:
             found[key] = state
     labels = dict(sorted(found.items()))
-    # While nothing is heard of the cluster, the end of a lease has no effect.
-    return Labels(labels, known.first_end(labels) if heard else None)
+    # While the agent of the cluster is silent, the end of a lease has no effect.
+    return Labels(labels, known.first_end(labels) if reporting else None)
 
 
 def _state(
@@ -244,12 +244,12 @@ def _state(
     before: Mapping[str, str],
     known: AddOns,
     *,
-    heard: bool,
+    reporting: bool,
     now: datetime,
     removed: Collection[Named],
 ) -> str:
     was = before.get(LABEL_PREFIX + name, UNREACHABLE)
-    if not heard:
+    if not reporting:
         return UNREACHABLE
     add_on, lease = known.enabled[name], known.leases.get(name)
     if add_on.reported:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
-from moorage.decide.taints.desired.addons import AddOns, Labels, Named, add_on_labels, is_heard
+from moorage.decide.taints.desired.addons import AddOns, Labels, Named, add_on_labels, is_reporting
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
 from moorage.decide.taints.desired.cluster_taint_policy import Act, TaintPolicy, acts
 from moorage.decide.taints.desired.from_conditions import (
@@ -398,8 +398,8 @@ def reconcile_taints(
     held, settles_at, of_policy = _waits(desired, merged)
     due, labels = settles_at, Labels(known.labels if known is not None else {})
     if addons is not None and resource.kind == TargetKind.MANAGED_CLUSTER.value:
-        heard = is_heard(desired.conditions)
-        labels = add_on_labels(labels.labels, addons, heard=heard, now=desired.now, removed=removed)
+        reporting = is_reporting(desired.conditions)
+        labels = add_on_labels(labels.labels, addons, reporting=reporting, now=desired.now, removed=removed)
         due = _first(due, labels.due)
     incident, since = desired.incident
     after: dict[str, Any] = {
