@@ -51,7 +51,7 @@ def length(request: Vector) -> Any:
 
 def wrong_length(request: Vector) -> bool:
     value = length(request)
-    return value not in LENGTHS_ALIKE and not (isinstance(value, int) and value > 0)
+    return value not in LENGTHS_ALIKE and not isinstance(value, int)
 
 
 def wrong_selector(request: Vector) -> bool:

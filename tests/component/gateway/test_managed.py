@@ -285,6 +285,7 @@ async def test_invalid_objects_name_field_value_and_rule(path: str, body: Json, 
             group(decisionGroups=[{"groupName": "ab", "groupClusterSelector": {}}], clustersPerDecisionGroup="25%"),
         ),
         (PLACED, group(clustersPerDecisionGroup=3)),
+        (PLACED, group(clustersPerDecisionGroup=0)),
         (f"{RBAC}/clusterroles", named("system:a", rules=[{"verbs": ["get"], "apiGroups": [""], "resources": ["a"]}])),
     ],
 )

@@ -19,12 +19,13 @@ import structlog
 
 from moorage.bridges.engine.acts import ActQueue, stored_time
 from moorage.bridges.engine.metrics import EVENTS
-from moorage.bridges.kube.api_error import CONFLICT, NOT_FOUND, ApiError
+from moorage.bridges.kube.api_error import CONFLICT, NAMESPACE_TERMINATING, NOT_FOUND, ApiError
 from moorage.bridges.kube.client import MERGE_PATCH, JsonObject, KubeClient
 from moorage_schemas.resources.names import DEFAULT_NAMESPACE
 
 _log = structlog.get_logger(__name__)
 
+_DEBUG, _WARNING = 10, 30
 _SENT_AT_A_TIME: Final = 2
 _SERVERS_FAULT: Final = 500
 
@@ -209,7 +210,8 @@ class EventSender:
             if error.status >= _SERVERS_FAULT:  # it may succeed later
                 self._put_back(name, queued)
                 raise
-            _log.warning("bridge.event_refused", name=name, error=str(error))
+            level = _DEBUG if NAMESPACE_TERMINATING in error.causes else _WARNING
+            _log.log(level, "bridge.event_refused", name=name, error=str(error))
             outcome = "refused"
         except OSError:
             self._put_back(name, queued)

@@ -13,6 +13,9 @@ GONE: Final = 410
 TOO_MANY_REQUESTS: Final = 429
 INTERNAL_ERROR: Final = 500
 
+NAMESPACE_TERMINATING: Final = "NamespaceTerminating"
+"""The cause of a 403 for what is created in a namespace that is being deleted. No permission is missing."""
+
 _BUDGET: Final = "DisruptionBudget"
 
 

@@ -23,7 +23,7 @@ from prometheus_client import Counter
 from yaml import YAMLError
 from yarl import URL
 
-from moorage.bridges.kube.api_error import FORBIDDEN, UNAUTHORIZED, ApiError
+from moorage.bridges.kube.api_error import FORBIDDEN, NAMESPACE_TERMINATING, UNAUTHORIZED, ApiError
 from moorage.bridges.kube.permissions import ClusterPermission, MissingPermissions
 from moorage.bridges.kube.request_limits import MOST, Flight, FlightLimiter, RequestLimiter
 from moorage.runtime.process.failures import RuntimeFailure
@@ -378,7 +378,7 @@ class KubeClient:
                 self.refusals.permitted(ClusterPermission.of(method, path, params))
             return
         error = ApiError.of(answer.status, _decoded(await answer.read()), answer.headers.get("retry-after"))
-        if error.status == FORBIDDEN:
+        if error.status == FORBIDDEN and NAMESPACE_TERMINATING not in error.causes:
             self.refusals.note(ClusterPermission.of(method, path, params), error.message)
         elif error.status == UNAUTHORIZED and self._kubeconfig is not None:
             await self._kubeconfig.renew(self._api.configuration)

@@ -117,7 +117,7 @@ def validate_placement(placement: Placement, prioritizers: Collection[str]) -> l
             )
         _check_selector(group["groupClusterSelector"])
     length = strategy["clustersPerDecisionGroup"]
-    if length.value is not None and not _GROUP_LENGTH.fullmatch(str(length.value)):
+    if isinstance(length.value, str) and not _GROUP_LENGTH.fullmatch(length.value):
         length.invalid("must be a number from 1, or a percentage from 1% to 100%")
     return found.errors
 

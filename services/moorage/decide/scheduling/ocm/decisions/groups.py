@@ -174,16 +174,14 @@ def _length(value: int | str | None, *, as_upstream: bool) -> tuple[int, float |
     """Return number, share and problem of `clustersPerDecisionGroup`."""
     if value is None:
         return 0, None, ""
+    if isinstance(value, int):
+        return value if as_upstream else max(value, 0), None, ""  # Go clients send 0 for no value
     if as_upstream:
-        if isinstance(value, int):
-            return value, None, ""
         percent = value[:-1] if value.endswith("%") else ""
         if not _PERCENT.fullmatch(percent):
             return 0, None, f"{value} invalid type: string is not a percentage"
         return 0, float(percent), ""
-    wrong = value < 1 if isinstance(value, int) else not _LENGTH.fullmatch(value)
-    if wrong:
+    if not _LENGTH.fullmatch(value):
         rule = "must be a number of at least 1, or a percentage from 1% to 100%"
         return 0, None, f"decisionStrategy.groupStrategy.clustersPerDecisionGroup: Invalid value: {value!r}: {rule}"
-    text = str(value)
-    return (0, float(text[:-1]), "") if text.endswith("%") else (int(text), None, "")
+    return (0, float(value[:-1]), "") if value.endswith("%") else (int(value), None, "")
