@@ -38,13 +38,14 @@ def _check_amounts(*amounts: CheckedField) -> None:
 
 
 def validate_disruption_budget(spec: PodDisruptionBudgetSpec) -> list[FieldError]:
-    """Validate a `PodDisruptionBudget`: exactly one of the two amounts, and the selector."""
+    """Validate a `PodDisruptionBudget`: at most one of the two amounts, and the selector.
+
+    With neither, no eviction is allowed, as in Kubernetes.
+    """
     found = read(spec, "spec")
     least, most, policy = found["minAvailable"], found["maxUnavailable"], found["unhealthyPodEvictionPolicy"]
     if least.value is not None and most.value is not None:
         found.invalid("minAvailable and maxUnavailable cannot be both set", _internal(spec))
-    elif least.value is None and most.value is None:
-        least.required("one of minAvailable and maxUnavailable must be set")
     _check_amounts(least, most)
     found["selector"].check_label_selector()
     if policy.value is not None:
