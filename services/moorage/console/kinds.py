@@ -27,6 +27,9 @@ class ObjectName(NamedTuple):
         return f"{self.kind}/{self.namespace}/{self.name}"
 
 
+_DEFINITIONS: Final = "apiextensions.k8s.io"
+
+
 @dataclass(frozen=True, slots=True)
 class ApiKind:
     """A kind that the API serves."""
@@ -47,8 +50,8 @@ class ApiKind:
 
     @property
     def is_watched(self) -> bool:
-        """Whether its changes can be followed."""
-        return "watch" in self.verbs
+        """Whether its changes can be followed. Definitions of kinds never change."""
+        return "watch" in self.verbs and self.group != _DEFINITIONS
 
     @property
     def read_only(self) -> bool:

@@ -34,7 +34,7 @@ TABLES = (CONDITIONS, TAINTS, ZONE_MEMBERS, ZONES, ZONE_GRANTS, PLACEMENTS, BIND
 OF_CHAINS = {"reportId", "earlierReports", "correlationId"}
 """Ids that are made from keys, and differ with them."""
 
-OF_BUDGETS = {"generation", "countedTime"}
+OF_BUDGETS = {"generation", "countedTime", "allowedSince"}
 """The status of all budgets is written at most once a second."""
 
 NODES, PODS = ("n1", "n2", "n3"), ("web-0", "web-1", "web-2")

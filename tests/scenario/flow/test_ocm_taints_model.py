@@ -49,7 +49,7 @@ class Model:
         return {"True": [], "False": [UNAVAILABLE]}.get(self.status, [UNREACHABLE])
 
     def label(self, name: str) -> str:
-        if self.status != "True" or name not in self.leases:
+        if self.status == "Unknown" or name not in self.leases:
             return "unreachable"
         return "available" if self.now < self.leases[name] + GRACE else "unhealthy"
 
@@ -149,7 +149,8 @@ class Pair:
             return
         assert found is not None, "what is declared always has a set"
         assert [taint.key for taint in found.taints] == model.taints()
-        assert self.world.labels() == {name: model.label(name) for name in sorted(model.enabled)}
+        shown = sorted(model.enabled) if model.status else ()  # before the first report, there are none
+        assert self.world.labels() == {name: model.label(name) for name in shown}
 
     def check_history(self) -> None:
         last: Any = None
