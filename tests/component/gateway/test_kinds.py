@@ -98,7 +98,6 @@ def declared(gateway: Fixture) -> ResourceDeclared:
         (TAINT_POLICIES, taint_policy(HOT), "spec.taints[0].effect", "spec.allowNoExecuteTaintPolicy"),
         (PROPAGATION, named(spec={}), "spec.resourceSelectors", "Required value"),
         (PROPAGATION, propagation(preemption="Maybe"), "spec.preemption", 'Unsupported value: "Maybe"'),
-        (PDBS, named(spec={"selector": {}}), "spec.minAvailable", "Required value"),
         (PDBS, named(spec={"minAvailable": "5"}), "spec.minAvailable", "a valid percent string"),
         (BUDGETS_PATH, named(spec={}), "spec.maxConcurrent", "Required value"),
         (BUDGETS_PATH, named(spec={"maxConcurrent": 1, "per": "Street"}), "spec.per", "Unsupported value"),

@@ -135,16 +135,6 @@ class Target(Kind[ResourceT]):
         return taints or ()
 
     @override
-    def withheld(
-        self, before: Mapping[str, Any], wanted: Mapping[str, Any], document: Mapping[str, Any]
-    ) -> Iterator[str]:
-        stays = _identities(document)
-        removed = [one for one in _identities(before) if one in stays and one not in _identities(wanted)]
-        for key, effect in removed:
-            why = f"is determined by the state of the {self.kind} or by a policy"
-            yield f"spec.taints: {key}:{effect} {why}, and was not removed"
-
-    @override
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:
         """Yield the sent taints that were not applied, because they depend on the target's state."""
         from moorage.decide.taints.desired.from_conditions import belongs_to_state
@@ -228,6 +218,17 @@ class NodeKind(Target["Node"]):
         from moorage.apiserver.rules.admission_defaults import role_taints
 
         return role_taints(resource.metadata.labels, resource.spec.taints or ())
+
+    @override
+    def withheld(
+        self, before: Mapping[str, Any], wanted: Mapping[str, Any], document: Mapping[str, Any]
+    ) -> Iterator[str]:
+        # Of a cluster, a client-side apply sends all taints, so that it would remove these each time.
+        stays = _identities(document)
+        removed = [one for one in _identities(before) if one in stays and one not in _identities(wanted)]
+        for key, effect in removed:
+            why = f"is determined by the state of the {self.kind} or by a policy"
+            yield f"spec.taints: {key}:{effect} {why}, and was not removed"
 
     @override
     def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterator[str]:

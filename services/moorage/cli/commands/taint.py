@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -62,6 +62,8 @@ def taint(
                 failed = True
                 continue
             called = targets.called(kind, name)
+            for stays in not_removed(changed, wanted) if kind.kind != _NODE else ():  # of nodes, the gateway warns
+                warn(f"Warning: {stays} was not removed, because the state of {called} or a policy determines it")
             if form in {output.Format.JSON, output.Format.YAML}:
                 output.write(output.document(client.get(kind, "", name), form))
             else:
@@ -95,6 +97,20 @@ def operation(before: tuple[Taint, ...], after: tuple[Taint, ...], wanted: Taint
     if overwrite or (wanted.add and wanted.remove):
         return "modified"
     return "tainted" if added else "untainted"
+
+
+_NODE: Final = "Node"
+
+
+def not_removed(changed: targets.Changed, wanted: TaintSpecs) -> list[str]:
+    """Return the taints that a change was to remove, and that the target still has, as `key:Effect`."""
+    new = {one.identity for one in wanted.add}
+    return [
+        f"{one.key}:{one.effect}"
+        for one in _taints(changed.after)
+        if one.identity not in new
+        and any(one.key == spec.key and spec.effect in {"", one.effect} for spec in wanted.remove)
+    ]
 
 
 def _taints(found: JsonObject) -> tuple[Taint, ...]:
