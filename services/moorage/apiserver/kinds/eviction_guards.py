@@ -18,6 +18,7 @@ from moorage_schemas.times import format_time
 
 if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.records import Document, Records
+    from moorage.decide.disruption.budgets import Disruption
     from moorage_schemas.budget import BudgetCounted
     from moorage_schemas.resource import ResourceDeclared
 
@@ -154,12 +155,14 @@ class PodDisruptionBudgetKind(Kind[Any]):
         counted = records.budgets.get(resource.key)
         if resource.mirrored is not None and (said := resource.object.get("status")):
             return {**said, **({"held": counted.held} if counted is not None else {})}
-        expected, healthy = (counted.expected, counted.healthy) if counted is not None else (0, 0)
         try:
             guard = disruption_of(resource.object)
+            if counted is None:  # the governor counts a new one within a second
+                counted = _counted_here(guard, resource, records)
+            expected, healthy = counted.expected, counted.healthy
             desired = disruptions(guard, pods=expected, healthy=healthy, scale=expected).desired
         except ValueError:  # it was checked when it was declared
-            desired = 0
+            expected, healthy, desired = 0, 0, 0
         status = {
             "observedGeneration": resource.object["metadata"].get("generation", 1),
             "currentHealthy": healthy,
@@ -170,6 +173,25 @@ class PodDisruptionBudgetKind(Kind[Any]):
         if counted is None:
             return status
         return {**status, "conditions": [_disruption_allowed(counted, status)], "held": counted.held}
+
+
+def _counted_here(guard: Disruption, resource: ResourceDeclared, records: Records) -> BudgetCounted:
+    """Return the counts of a budget by the gateway's own records, as of when it was declared."""
+    from moorage.apiserver.kinds.status.disruption import allowed_now
+    from moorage.decide.disruption.budgets import NOT_SCALED
+    from moorage_schemas.budget import BudgetCounted
+    from moorage_schemas.times import parse_time
+
+    found = allowed_now(guard, records)
+    return BudgetCounted(
+        budget=resource.key,
+        generation=1,
+        allowed=found.allowed,
+        expected=found.expected,
+        healthy=found.healthy,
+        failure="" if found.scaled else NOT_SCALED,
+        counted_time=parse_time(str(resource.object["metadata"].get("creationTimestamp"))),
+    )
 
 
 def _disruption_allowed(counted: BudgetCounted, status: Document) -> Document:

@@ -246,6 +246,10 @@ class Disruptions:
         return always or whole or self.allowed > 0
 
 
+NOT_SCALED: Final = "what makes its pods does not say how many it wants"
+"""Why a disruption budget cannot be computed."""
+
+
 def disruptions(guard: Disruption, *, pods: int, healthy: int, scale: int | None) -> Disruptions:
     """Compute the counts of a PodDisruptionBudget as policy/v1 does.
 

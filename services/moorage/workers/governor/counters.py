@@ -14,7 +14,16 @@ from typing import Final
 
 from typing_extensions import override
 
-from moorage.decide.disruption.budgets import LEAVE_LASTS, RATE, Budget, Disruption, Disruptions, Subject, disruptions
+from moorage.decide.disruption.budgets import (
+    LEAVE_LASTS,
+    NOT_SCALED,
+    RATE,
+    Budget,
+    Disruption,
+    Disruptions,
+    Subject,
+    disruptions,
+)
 from moorage.decide.disruption.token_bucket import Bucket
 from moorage.runtime.service import EVERYTHING
 from moorage.workers.governor.view import GovernorView
@@ -71,10 +80,6 @@ class BudgetCounter(Counter):
         if self.progress >= at_a_time:
             return f"{self.progress} of {at_a_time} evictions at a time{where} are in progress"
         return f"{len(self.window)} of {in_window} evictions in {self.budget.window} s{where} were granted"
-
-
-NOT_SCALED: Final = "what makes its pods does not say how many it wants"
-"""Why a disruption budget cannot be computed."""
 
 
 class DisruptionCounter(Counter):
