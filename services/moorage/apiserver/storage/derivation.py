@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import Final
 
 import orjson
@@ -119,7 +118,7 @@ class Derivation:
             built += len(together)
             size += sum(len(change.json or b"") for change in changes)
         if not self._due:
-            self._due = {}  # an emptied dictionary keeps the room that it once needed
+            self._due, self._pages = {}, {}  # an emptied dictionary keeps the room that it once needed
         return found
 
     def _next(self) -> ObjectId | None:
@@ -185,7 +184,9 @@ class Derivation:
 
     def _in_order(self, changes: list[Emission]) -> list[Emission]:
         """Return changes of pages in an order in which every cluster that moves is always on one of them."""
-        if any(change.json is None and after.object_id == change.object_id for change, after in pairwise(changes)):
+        if any(
+            change.json is None and after.object_id == change.object_id for change, after in itertools.pairwise(changes)
+        ):
             return changes  # of another placement of the same name, of which nothing is kept
         before: dict[str, list[str]] = {}
         after: dict[str, list[str]] = {}

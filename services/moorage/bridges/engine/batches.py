@@ -149,15 +149,15 @@ class BatchSender(ABC):
                 await self._send_fit(keys[:half])
                 await self._send_fit(keys[half:])
                 return
-            SKIPPED.labels(self._name).inc()
-            _log.warning(
-                "bridge.skipped", what=self._name, key=keys[0], why=str(error), exc_info=not _is_refusal(error)
-            )
+            if not isinstance(error, GatewayError):  # whose text says all
+                _log.warning("bridge.not_sent", what=self._name, key=keys[0], exc_info=True)
             self._skipped(keys[0], str(error))
             self.mark_later(keys, UNFIT_AGAIN)
 
-    def _skipped(self, key: str, why: str) -> None:  # noqa: B027 - for those that note it
+    def _skipped(self, key: str, why: str) -> None:
         """Note that a key could not be sent."""
+        SKIPPED.labels(self._name).inc()
+        _log.warning("bridge.skipped", what=self._name, key=key, why=why)
 
     async def _next(self) -> list[str]:
         """Wait for keys that can be sent, and take them."""
@@ -207,8 +207,3 @@ class BatchSender(ABC):
     @abstractmethod
     async def _send(self, keys: Sequence[str]) -> None:
         """Send the present state of some keys, as far as it is not what was sent last."""
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Return whether an error is an answer of the gateway, which needs no traceback."""
-    return isinstance(error, GatewayError)

@@ -111,9 +111,10 @@ class DisruptionIndex(Index):
         """Look at one binding again: whether its pod is unhealthy, and whether it is about to end."""
         bound, (pod, target) = records.bindings.get(key), BindingKey.parse(key)
         namespace = ResourceKey.parse(pod).namespace
-        ready = reported.lost_node(records, target) is None
         ill = bound is not None and not is_healthy(
-            _status(records, pod, target, bound), mirrored=bool(bound.deployer), node_ready=ready
+            _status(records, pod, target, bound),
+            mirrored=bool(bound.deployer),
+            node_ready=reported.lost_node(records, target) is None,
         )
         leaves = bound is not None and (_is_requested(key, bound, records) or _is_gone(pod, bound, records))
         for there, found in ((ill, self.unhealthy), (leaves, self.leaving)):
