@@ -25,7 +25,7 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.api import RequestStruct, Response
 from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int8, Int16, Int32, Schema, TaggedFields
-from tests.support.brokers import EmbeddedBroker
+from tests.support.brokers import EmbeddedBroker, until_it_has_groups
 
 from moorage.runtime.kafka.clients import transactions_v2
 from moorage.runtime.kafka.clients.fenced_producer import PartitionProducer
@@ -201,6 +201,7 @@ async def broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embe
     own = EmbeddedBroker(tmp_path_factory.mktemp("transactions") / "kafka", SETTINGS)
     await own.start()
     try:
+        await until_it_has_groups(own.bootstrap)
         yield own
     finally:
         await own.close()
@@ -417,6 +418,7 @@ async def remember(room: Room, **epochs: int) -> None:
     finally:
         await writer.stop()
     await room.broker.restart()
+    await until_it_has_groups(room.broker.bootstrap)
 
 
 _IDS = 12_345_678

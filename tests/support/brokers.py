@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
 
 from moorage.cli.local.stack import free_ports
 from moorage.runtime.embedded import EmbeddedKafka, answers
@@ -326,3 +327,22 @@ def docker_obstacle() -> str:
     finally:
         client.close()
     return ""
+
+
+async def until_it_has_groups(bootstrap: str) -> None:
+    """Wait for the coordinator of groups. A new broker creates the topic of groups at the first request about one."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        async with asyncio.timeout(_READY_WITHIN):
+            while True:
+                try:
+                    await admin.list_consumer_group_offsets("nobody")
+                except KafkaError as error:
+                    if not error.retriable:
+                        raise
+                    await asyncio.sleep(0.05)  # seconds between two checks, because nothing signals that it is there
+                else:
+                    return
+    finally:
+        await admin.close()

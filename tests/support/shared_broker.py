@@ -8,8 +8,6 @@ import os
 from pathlib import Path
 from typing import IO
 
-from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import KafkaError
 from tests.support.brokers import (
     SERVERS_VARIABLE,
     Broker,
@@ -18,9 +16,8 @@ from tests.support.brokers import (
     DockerBroker,
     EmbeddedBroker,
     ExternalBroker,
+    until_it_has_groups,
 )
-
-_READY_WITHIN = 60.0  # seconds
 
 
 class SharedBroker:
@@ -63,7 +60,7 @@ class SharedBroker:
             if self._address.exists():
                 return ExternalBroker(self._address.read_text(), self._prefix)
             self._own = await self._started()
-            await _until_it_has_groups(self._own.bootstrap)
+            await until_it_has_groups(self._own.bootstrap)
             self._address.write_text(self._own.bootstrap)
             return self._own
 
@@ -100,22 +97,3 @@ class SharedBroker:
         embedded = EmbeddedBroker(self._folder / f"kafka-{os.getpid()}")
         await embedded.start()
         return embedded
-
-
-async def _until_it_has_groups(bootstrap: str) -> None:
-    """Wait for the group coordinator. A new broker creates the topic of groups at the first request about one."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
-        async with asyncio.timeout(_READY_WITHIN):
-            while True:
-                try:
-                    await admin.list_consumer_group_offsets("nobody")
-                except KafkaError as error:
-                    if not error.retriable:
-                        raise
-                    await asyncio.sleep(0.05)  # seconds between two checks, because nothing signals that it is there
-                else:
-                    return
-    finally:
-        await admin.close()
