@@ -26,6 +26,7 @@ class Deviation(Enum):
     SECONDS_OF_FIRST_MATCH = "seconds-of-first-match"
     NO_TIME_IS_AT_ONCE = "no-time-is-at-once"
     MISSING_TIME_ADDED_IS_NOW = "missing-time-added-is-now"
+    ADDED_BY_NOW = "added-by-now"
     NOTHING_CHANGED_NOTHING_WRITTEN = "nothing-changed-nothing-written"
     KEPT_THROUGH_ONE_UPDATE = "kept-through-one-update"
     OLDER_ZONE_FIELD = "older-zone-field"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 
 from moorage.bridges.engine.seen_target import TAINTS_ANNOTATION
 from moorage.bridges.kubernetes.reduced import reduced
@@ -129,6 +130,35 @@ def test_objects_may_lack_every_part() -> None:
         found = of(kind)
         assert found["metadata"]["name"] == "one"
         assert not found["spec"]
+
+
+ALLOWED = {"type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods"}
+SUM = {
+    "observedGeneration": 2,
+    "expectedPods": 3,
+    "currentHealthy": 3,
+    "disruptionsAllowed": 1,
+    "conditions": [ALLOWED],
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "kept"),
+    [
+        ({"maxUnavailable": 1}, SUM, {"expectedPods": 3}),
+        ({"minAvailable": "50%"}, SUM, {"expectedPods": 3}),
+        ({"minAvailable": 2}, SUM, None),  # then it is no sum of scales
+        ({"maxUnavailable": 1}, {**SUM, "observedGeneration": 1}, None),
+        ({"maxUnavailable": 1}, {**SUM, "conditions": [{**ALLOWED, "reason": "SyncFailed"}]}, None),
+        ({"maxUnavailable": 1}, {"observedGeneration": 2}, None),
+        ({"maxUnavailable": 1}, None, None),
+    ],
+)
+def test_a_budget_keeps_the_scale_that_its_cluster_has_counted(
+    spec: Json, status: Json | None, kept: Json | None
+) -> None:
+    found = of("PodDisruptionBudget", metadata={"generation": 2}, spec=spec, status=status)
+    assert (found["spec"], found.get("status")) == (spec, kept)
 
 
 def test_of_volumes_and_claims_what_ties_pods_to_nodes_is_mirrored() -> None:

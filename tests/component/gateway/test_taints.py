@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.component.gateway.double import NOW, Fixture, later, node, node_ref
 
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
@@ -39,6 +40,26 @@ async def test_taints_of_a_new_node_are_wishes_and_shown_at_once() -> None:
     assert {wish.time for wish in wishes(gateway)} == {NOW}
     assert shown(made) == [("cold", "a", "NoSchedule"), ("hot", "", "NoExecute")]
     assert made["spec"]["taints"][0]["timeAdded"] == "2026-01-01T12:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("2026-01-01T12:00:01Z", "2026-01-01T12:00:00Z"),
+        ("2999-12-31T00:00:00+02:00", "2026-01-01T12:00:00Z"),
+        ("2026-01-01T12:00:00Z", "2026-01-01T12:00:00Z"),
+        ("2025-12-31T00:00:00Z", "2025-12-31T00:00:00Z"),
+    ],
+)
+async def test_a_taint_was_added_now_or_before(sent: str, shown: str) -> None:
+    gateway = Fixture()
+    for name, method, path in (("n1", "POST", NODES), ("n2", "PUT", f"{NODES}/n2")):
+        if method == "PUT":
+            await gateway.ok("POST", NODES, node(name))
+        answer = await gateway.call(method, path, node(name, taints=[{**HOT, "timeAdded": sent}]))
+        (taint,) = answer.json()["spec"]["taints"]
+        assert taint["timeAdded"] == shown
+        assert ("is in the future" in answer.headers.get("warning", "")) is (sent != shown)
 
 
 async def test_only_differences_are_wished() -> None:

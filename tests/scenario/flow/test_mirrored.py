@@ -544,6 +544,26 @@ def test_a_pod_of_another_groups_controller_allows_no_evictions() -> None:
     assert allowed(world) == (0, 0)
 
 
+def test_a_budget_expects_what_its_cluster_has_counted_where_an_owner_is_not_mirrored() -> None:
+    world = with_witness("n1")
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}
+    for number in range(3):
+        world.pod(f"web-{number}", on="n1")
+        world.own("Pod", f"web-{number}", controller("Rollout", "web", "argoproj.io/v1alpha1"))
+    budgeted(world)
+    world.run()
+    assert allowed(world) == (0, 0)
+    world.mirror("PodDisruptionBudget", "web", spec, status={"expectedPods": 3})
+    world.run()
+    assert counted(world) == (3, 1)
+    world.mirror("PodDisruptionBudget", "web", spec, status={"expectedPods": 4})
+    world.run()
+    assert counted(world) == (4, 0)
+    world.mirror("PodDisruptionBudget", "web", spec)
+    world.run()
+    assert counted(world) == (0, 0), "the cluster does not know either"
+
+
 def test_a_budget_holds_the_eviction_of_mirrored_pods() -> None:
     world = with_witness("n1")
     budgeted(world)

@@ -89,7 +89,7 @@ def difference(
         wanted: the submitted list.
         known: the taint edits in the target's record.
         applied: the highest generation of an edit that the taint-manager has applied.
-        now: the time of edits of taints without a `timeAdded` of their own.
+        now: the time of edits of taints without a `timeAdded` of their own, and with one in the future.
         actor: the person.
     """
     before = {taint.identity: taint for taint in present}
@@ -118,7 +118,8 @@ def _wish(taint: Taint, generation: int, now: datetime, actor: str, *, present: 
         value=taint.value,
         present=present,
         generation=generation,
-        time=taint.time_added or now,
+        # With a clock that is ahead, work would stay for longer than it tolerates the taint, or for ever.
+        time=min(taint.time_added or now, now),
         actor=actor,
     )
 

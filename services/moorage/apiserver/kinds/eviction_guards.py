@@ -148,13 +148,14 @@ class PodDisruptionBudgetKind(Kind[Any]):
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         """Return the status of policy/v1, and `held`: the number of evictions that it holds now.
 
-        A mirrored one is counted in its cluster.
+        A mirrored one with a whole status is counted in its cluster.
         """
         from moorage.decide.disruption.budgets import disruption_of, disruptions
 
         counted = records.budgets.get(resource.key)
-        if resource.mirrored is not None and (said := resource.object.get("status")):
-            return {**said, **({"held": counted.held} if counted is not None else {})}
+        counted_there = resource.object.get("status") or {}
+        if resource.mirrored is not None and "disruptionsAllowed" in counted_there:
+            return {**counted_there, **({"held": counted.held} if counted is not None else {})}
         try:
             guard = disruption_of(resource.object)
             if counted is None:  # the governor counts a new one within a second

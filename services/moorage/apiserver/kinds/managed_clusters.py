@@ -88,10 +88,10 @@ def _first_url(found: Object) -> str:
     return _urls(found).partition(",")[0].replace(NONE, "")
 
 
-def _same_time(one: str, other: str | None) -> bool:
+def _same_time(one: str, other: str) -> bool:
     """Return whether two texts are the same instant. A text that is not a time equals no other."""
     try:
-        return other is not None and parse_time(one) == parse_time(other)
+        return bool(parse_time(one) == parse_time(other))
     except ValueError:
         return False
 
@@ -185,15 +185,12 @@ class ManagedClusterKind(Target["ManagedCluster"]):
             if name.startswith(LABEL_PREFIX) and labels[name] != there.get(name):
                 why = "is maintained by the system, from the add-on's lease"
                 yield f"metadata.labels: {name} {why}: {labels[name]!r} was not used"
-        times = {
-            (taint["key"], taint["effect"]): taint["timeAdded"] for taint in part(document, "spec").get("taints") or ()
-        }
-        for number, taint in enumerate(part(sent, "spec").get("taints") or ()):
-            time = taint.get("timeAdded")
-            if time and not _same_time(time, times.get((taint.get("key"), taint.get("effect")))):
-                yield f"spec.taints[{number}].timeAdded is set by the system: {time!r} was not used"
         if missing := records.index(ManagedIndex).sets.missing(there):
             yield f"metadata.labels: {SET_LABEL} names {missing!r}, and there is no such set"
+
+    @override
+    def why_unused(self, sent: str, shown: str) -> str:
+        return "" if _same_time(sent, shown) else "is set by the system"
 
 
 _KNOWS_NO_LEGACY: Final = "v1beta2"

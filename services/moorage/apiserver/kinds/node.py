@@ -38,6 +38,7 @@ from moorage.apiserver.kinds.printing.sections import (
 from moorage.decide.kubernetes.durations import age
 from moorage.decide.kubernetes.object_texts import node_status, taint_text, unreported, zone_name, zone_state
 from moorage.decide.kubernetes.unstructured import at, name_of, namespace_of, part
+from moorage_schemas.times import parse_time
 
 if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
@@ -136,17 +137,23 @@ class Target(Kind[ResourceT]):
 
     @override
     def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:
-        """Yield the sent taints that were not applied, because they depend on the target's state."""
+        """Yield the sent taints that were not applied, and the sent times that were not used."""
         from moorage.decide.taints.desired.from_conditions import belongs_to_state
 
-        there = {
-            (one["key"], one["effect"]): one.get("value") or "" for one in part(document, "spec").get("taints") or ()
-        }
+        there = {(one["key"], one["effect"]): one for one in part(document, "spec").get("taints") or ()}
         for number, taint in enumerate(part(sent, "spec").get("taints") or ()):
             key, effect, value = taint.get("key") or "", taint.get("effect") or "", taint.get("value") or ""
-            if belongs_to_state(document, key, effect, value) and there.get((key, effect)) != value:
+            is_applied = (key, effect) in there and (there[key, effect].get("value") or "") == value
+            if belongs_to_state(document, key, effect, value) and not is_applied:
                 why = f"is determined by the state of the {self.kind}"
                 yield f"spec.taints[{number}]: {key}:{effect} {why}, and was not applied"
+            time = taint.get("timeAdded")
+            if is_applied and time and (why := self.why_unused(time, there[key, effect]["timeAdded"])):
+                yield f"spec.taints[{number}].timeAdded {why}: {time!r} was not used"
+
+    def why_unused(self, sent: str, shown: str) -> str:
+        """Return why a taint does not have the `timeAdded` that was sent. Empty if it has, or keeps the one it had."""
+        return "is in the future" if parse_time(sent) > parse_time(shown) else ""
 
 
 def _identities(document: Mapping[str, Any]) -> dict[tuple[str, str], None]:

@@ -242,14 +242,28 @@ def _volume(found: Mapping[str, Any]) -> JsonObject:
     }
 
 
-def _spec_alone(found: Mapping[str, Any]) -> JsonObject:
-    """Return a PodDisruptionBudget, whose status Moorage computes itself."""
-    return {"spec": dict(found.get("spec") or {})}
+def _budget(found: Mapping[str, Any]) -> JsonObject:
+    """Return a PodDisruptionBudget, whose status Moorage computes itself.
+
+    It keeps the sum of its owners' scales as the cluster's disruption controller has counted it: an owner may be of any
+    kind with the subresource `scale`.
+    """
+    spec, status = found.get("spec") or {}, found.get("status") or {}
+    whole = {"spec": dict(spec)}
+    has_failed = any(
+        one.get("type") == "DisruptionAllowed" and one.get("reason") == "SyncFailed"
+        for one in status.get("conditions") or ()
+    )
+    is_sum = "maxUnavailable" in spec or isinstance(spec.get("minAvailable"), str)
+    is_current = status.get("observedGeneration") == (found.get("metadata") or {}).get("generation")
+    if is_sum and is_current and not has_failed and "expectedPods" in status:
+        whole["status"] = {"expectedPods": status["expectedPods"]}
+    return whole
 
 
 _KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], JsonObject]]] = {
     "Node": _node,
     "PersistentVolume": _volume,
     "PersistentVolumeClaim": _volume,
-    "PodDisruptionBudget": _spec_alone,
+    "PodDisruptionBudget": _budget,
 }

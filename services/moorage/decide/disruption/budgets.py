@@ -213,6 +213,10 @@ class Disruption:
     demands: tuple[str, str] | None = None
     """A label with its value that every selected pod has. None if there is no such label."""
 
+    stated_scale: int | None = None
+    """The number of pods that there should be, as the cluster's own disruption controller has counted. It also reads
+    the scale of owners that are not mirrored. None for a budget that is declared here, or not counted there yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Disruptions:
@@ -258,8 +262,10 @@ def disruptions(guard: Disruption, *, pods: int, healthy: int, scale: int | None
         pods: the number of pods that it selects.
         healthy: the number of those that are healthy and not about to be evicted.
         scale: the number of pods that the owners of those pods want in total. Pods without an owner do not count. None
-            if an owner does not state a number.
+            if an owner does not state a number. Then the budget's `stated_scale` counts.
     """
+    if scale is None:
+        scale = guard.stated_scale
     if guard.max_unavailable is not None:
         if scale is None:
             return Disruptions(0, 0, healthy, scaled=False)
@@ -313,7 +319,14 @@ def disruption_of(obj: Mapping[str, Any], cluster: str = "") -> Disruption:
         max_unavailable=_share(spec.max_unavailable, "spec.maxUnavailable"),
         demands=next(iter(((spec.selector and spec.selector.match_labels) or {}).items()), None),
         always_allow_unhealthy=(spec.model_extra or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow",
+        stated_scale=_stated_scale(obj),
     )
+
+
+def _stated_scale(obj: Mapping[str, Any]) -> int | None:
+    """Return `status.expectedPods` of a mirrored budget, which a bridge mirrors only while it is a sum of scales."""
+    stated = (obj.get("status") or {}).get("expectedPods")
+    return stated if isinstance(stated, int) else None
 
 
 def label_test(selector: LabelSelector | None) -> LabelTest:
