@@ -93,6 +93,10 @@ class Mirrored(Model):
     """For a target: the taints that others have set in the cluster, without those of Moorage, and without those that
     follow from the target's state. They are in `wishes`, too."""
 
+    keeps_taints: Annotated[bool, Field(exclude_if=lambda keeps: not keeps)] = False
+    """For a target: whether its cluster's own controllers decide on its taints. Then `taints` are all that it has
+    there, and no others follow from its state or from policies."""
+
 
 class ResourceDeclared(Model):
     """One resource as admitted. Topic `resources`, keyed by kind, namespace and name.

@@ -105,7 +105,7 @@ class GatewayDouble:
         self.mirrored.append(batch)
         results = []
         for one in batch["objects"]:
-            is_newer = self._declare(one, batch["source"], batch["cluster"], batch.get("clusterUID", ""))
+            is_newer = self._declare(one, batch)
             outcome = "Written" if is_newer else "Ignored"
             results.append({"key": one["metadata"]["name"], "outcome": outcome})
         for one in batch["deleted"]:
@@ -151,8 +151,9 @@ class GatewayDouble:
                 return web.json_response({**status, "details": details}, status=409)
         return None
 
-    def _declare(self, found: Json, source: str, cluster: str, cluster_uid: str) -> bool:
+    def _declare(self, found: Json, batch: Json) -> bool:
         """Write an object, unless a newer version of it is there."""
+        source, cluster, cluster_uid = batch["source"], batch["cluster"], batch.get("clusterUID", "")
         key = resource_key(found["kind"], found["metadata"].get("namespace", ""), found["metadata"]["name"], cluster)
         known = self.topics.event(RESOURCES, key)
         if known is not None and known.uid != found["metadata"]["uid"]:
@@ -166,7 +167,10 @@ class GatewayDouble:
             )
             for one in there
         ]
-        self.topics.declare(found, source=source, cluster=cluster, wishes=wishes, cluster_uid=cluster_uid)
+        keeps = batch.get("keepsTaints", False) and found["kind"] == "Node"
+        self.topics.declare(
+            found, source=source, cluster=cluster, wishes=wishes, cluster_uid=cluster_uid, keeps_taints=keeps
+        )
         return True
 
     def _end(self, key: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.component.bridge.cluster import lease, node, pod
-from tests.component.bridge.rig import Rig, leads, rig
+from tests.component.bridge.rig import ALL, Rig, leads, rig
 from tests.component.bridge.topics import a_taint
 from tests.support.records import T0
 from tests.support.virtual_time import virtual_time
@@ -78,6 +78,38 @@ async def test_the_cluster_is_mirrored_and_its_conditions_are_reported(tmp_path:
         ]
         assert len(here.gateway.reported) == 2, "what has not changed is not said again"
         assert here.api.writes == [], "it only reads"
+
+
+@virtual_time
+async def test_a_bridge_that_acts_but_not_on_taints_mirrors_all_taints_of_the_cluster(tmp_path: Path) -> None:
+    async with rig(tmp_path) as here:
+        there = [
+            {"key": "dedicated", "effect": "NoSchedule"},
+            {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},
+        ]
+
+        def is_mirrored(*, keeps: bool) -> bool:
+            found = here.topics.event(RESOURCES, "Node//n1")
+            keys = [one["key"] for one in (there if keeps else there[:1])]
+            return found is not None and (found.mirrored.keeps_taints, [one.key for one in found.mirrored.taints]) == (
+                keeps,
+                keys,
+            )
+
+        here.store.create("Node", node("n1", taints=there))
+        for acts, keeps in (
+            ({BridgeAct.PLACEMENT, BridgeAct.EVICTIONS}, True),
+            (ALL, False),
+            ({BridgeAct.CONDITIONS}, True),
+            ((), False),
+        ):
+            bridge = await here.start(acts=acts)
+            await until(partial(is_mirrored, keeps=keeps))
+            await here.quiet(65)
+            sent = len(here.gateway.objects)
+            await here.quiet(65)
+            assert len(here.gateway.objects) == sent, "what is recorded is not sent again"
+            await here.stop(bridge)
 
 
 @virtual_time

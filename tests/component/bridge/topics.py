@@ -94,6 +94,7 @@ class Topics:
         cluster: str = "",
         wishes: Iterable[TaintWish] = (),
         cluster_uid: str = "",
+        keeps_taints: bool = False,
     ) -> None:
         """An object of a cluster, as the gateway writes it."""
         spec = dict(found.get("spec") or {})
@@ -109,6 +110,7 @@ class Topics:
                 resource_version=found["metadata"].get("resourceVersion", ""),
                 cluster_uid=cluster_uid,
                 taints=foreign,
+                keeps_taints=keeps_taints,
             ),
         )
         self.write(RESOURCES, event.key, event)

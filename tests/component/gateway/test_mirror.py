@@ -306,6 +306,33 @@ async def test_the_taints_of_others_in_the_cluster_become_wishes() -> None:
     assert [one["key"] for one in shown["spec"]["taints"]] == ["disk"]
 
 
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "timeAdded": "2026-01-01T09:00:00Z"}
+
+
+async def test_a_batch_states_whether_the_cluster_decides_on_its_taints() -> None:
+    gateway = Fixture()
+
+    async def sent(*objects: dict[str, Any], keeps: bool = True) -> list[str]:
+        body = {"source": SOURCE, "objects": objects, "deleted": [], "keepsTaints": keeps}
+        return [one["outcome"] for one in (await gateway.ok("POST", "/v1/mirror", body))["results"]]
+
+    assert await sent(seen_node(taints=[NOT_READY]), seen_pod()) == ["Written", "Written"]
+    node, pod = last(gateway, "Node//n1").mirrored, last(gateway, "Pod/shop/p1").mirrored
+    assert node is not None
+    assert pod is not None
+    assert (node.keeps_taints, pod.keeps_taints) == (True, False)
+    assert wishes(gateway) == [(NOT_READY["key"], True, 1, SOURCE)]
+    assert await sent(seen_node(taints=[NOT_READY], version=8), seen_pod()) == ["Unchanged", "Unchanged"]
+    assert await sent(seen_node(version=8), seen_pod(), keeps=False) == ["Written", "Unchanged"]
+    node = last(gateway, "Node//n1").mirrored
+    assert node is not None
+    assert not node.keeps_taints
+    assert wishes(gateway) == [(NOT_READY["key"], False, 2, SOURCE)]
+    answer = await gateway.call("POST", "/v1/mirror", {"source": SOURCE, "keepsTaints": "yes"})
+    assert answer.status_code == 400
+    assert "keepsTaints: invalid value 'yes': must be true or false" in answer.text
+
+
 async def test_wishes_of_people_stay_and_a_node_of_the_same_name_begins_anew() -> None:
     gateway = Fixture()
     await mirrored(gateway, seen_node(taints=[GPU]))

@@ -87,6 +87,9 @@ class MirrorBatch:
     cluster_uid: str = ""
     """The uid of the cluster's namespace `kube-system`. Empty if the bridge does not send it."""
 
+    keeps_taints: bool = False
+    """Whether the cluster's own controllers decide on the taints of its targets."""
+
     is_shown: bool = True
     """Whether the objects are shown when the batch is written. Otherwise they are shown later, when there is time."""
 
@@ -100,6 +103,7 @@ class _Seen:
     document: Document | None = None
     version: str = ""
     taints: tuple[Taint, ...] = ()
+    is_target: bool = False
 
 
 @dataclass
@@ -217,8 +221,9 @@ class Mirror:
         if is_same and known is not None and _is_older(seen.version, known.resource_version):
             why = f"the version {known.resource_version} is recorded already, and {seen.version} is older"
             return MirrorResult(key, MirrorOutcome.IGNORED, why)
-        recorded = (known.taints, known.source) if known is not None else None
-        if stored is not None and stored.object == seen.document and recorded == (seen.taints, source):
+        keeps = batch.keeps_taints and seen.is_target
+        recorded = (known.taints, known.source, known.keeps_taints) if known is not None else None
+        if stored is not None and stored.object == seen.document and recorded == (seen.taints, source, keeps):
             # That its version is newer is not recorded: it would be a record for each change of what is not mirrored,
             # such as a heartbeat. So a late batch with a version in between may be taken. Its bridge sees that in the
             # topics, and sends the present state again.
@@ -233,6 +238,7 @@ class Mirror:
                 resource_version=seen.version,
                 cluster_uid=batch.cluster_uid,
                 taints=seen.taints,
+                keeps_taints=keeps,
             ),
         )
         write = self._writer.records.record(seen.object_id, declared, caller)
@@ -282,13 +288,14 @@ class Mirror:
         found = _flaws(kind.definition, resource) or _wrong_amounts(document)
         if found:
             return self._refused(key, "; ".join(map(str, found)))
-        meta = resource.metadata
+        meta, is_target = resource.metadata, isinstance(kind.definition, Target)
         return _Seen(
             ObjectId(kind.kind, meta.namespace, meta.name),
             meta.uid,
-            _kept(document, is_target=isinstance(kind.definition, Target)),
+            _kept(document, is_target=is_target),
             meta.resource_version,
             _taints(resource),
+            is_target,
         )
 
     def _read_deleted(self, said: Any) -> _Seen | MirrorResult:

@@ -57,10 +57,16 @@ class GatewayAddress:
 
 
 class GatewayClient:
-    """A client of the gateway for batches. A context manager."""
+    """A client of the gateway for batches. A context manager.
 
-    def __init__(self, address: GatewayAddress) -> None:
+    Args:
+        address: of the gateway.
+        keeps_taints: whether the cluster's own controllers decide on the taints of its targets.
+    """
+
+    def __init__(self, address: GatewayAddress, *, keeps_taints: bool = False) -> None:
         self._address = address
+        self._keeps_taints = keeps_taints
         self.cluster_uid = ""
         """The uid of the cluster that is mirrored. While it is empty, the gateway does not check it."""
 
@@ -92,6 +98,8 @@ class GatewayClient:
         body: dict[str, Any] = {"source": source, "cluster": cluster, "objects": objects, "deleted": deleted}
         if self.cluster_uid:
             body["clusterUID"] = self.cluster_uid
+        if self._keeps_taints:
+            body["keepsTaints"] = True
         try:
             count = len(objects) + len(deleted)
             return await self._post(MIRROR_PATH, body, "application/json", "results", count, _NOT_WAITING)

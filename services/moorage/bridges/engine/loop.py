@@ -116,7 +116,7 @@ class BridgeOutlets(Generic[Act]):
         self.leases = leases
         self.client = client
         self.gateway = gateway
-        self.objects = MirroredObjects(plan.source, tables, state.object)
+        self.objects = MirroredObjects(plan.source, tables, state.object, keeps_taints=plan.keeps_taints)
         self.events = EventSender(client.beside())
         self.queues = {act: ActQueue(act, lambda: client.room) for act in plan.acts}
         """The pending writes of each act that the bridge has."""

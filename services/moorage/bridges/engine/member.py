@@ -59,6 +59,7 @@ class BridgeMember(TaskMember, Generic[Act, State]):
         super().__init__(NAME)
         self._plan = plan
         self._state = state
+        state.keeps_taints = plan.keeps_taints
         self._tables = tables
         self._leases = Leases(plan.grace)
         self._loop = loop
@@ -141,7 +142,10 @@ class BridgeMember(TaskMember, Generic[Act, State]):
         plan = self._plan
         client = await KubeClient.connect(plan.link.access, self._refusals)
         try:
-            async with GatewayClient(plan.link.gateway) as gateway, asyncio.TaskGroup() as group:
+            async with (
+                GatewayClient(plan.link.gateway, keeps_taints=plan.keeps_taints) as gateway,
+                asyncio.TaskGroup() as group,
+            ):
 
                 async def watch_failure() -> None:
                     await asyncio.shield(failure)

@@ -45,11 +45,20 @@ class MirroredObjects:
     Args:
         tables: the content of the topics, with the mirrored objects.
         present: returns an object as it is to be mirrored. None if it is not in the cluster.
+        keeps_taints: whether the cluster decides on the taints of its targets.
     """
 
-    def __init__(self, source: str, tables: TargetTables, present: Callable[[str], dict[str, Any] | None]) -> None:
+    def __init__(
+        self,
+        source: str,
+        tables: TargetTables,
+        present: Callable[[str], dict[str, Any] | None],
+        *,
+        keeps_taints: bool = False,
+    ) -> None:
         self._source = source
         self._tables = tables
+        self._keeps_taints = keeps_taints
         self.present = present
         self._sent: dict[str, MirroredState] = {}
         self._sent_before: dict[str, MirroredState] = {}
@@ -72,7 +81,13 @@ class MirroredObjects:
     def state(self, key: str) -> MirroredState | None:
         """Return the content to send of an object now. None if it no longer exists."""
         found = self.present(key)
-        return _state_of(found) if found is not None else None
+        return self.state_of(found) if found is not None else None
+
+    def state_of(self, found: Mapping[str, Any]) -> MirroredState:
+        """Return the content to send of an object."""
+        taints = [Taint.model_validate(one) for one in (found.get("spec") or {}).get("taints") or ()]
+        keeps = self._keeps_taints and found["kind"] in _TARGETS
+        return MirroredState(str(found["metadata"].get("uid", "")), digest_of(found, taints, keeps_taints=keeps))
 
     def is_read(self, key: str, state: MirroredState | None) -> bool:
         """Return whether the topics have an object in this state, as far as this process has read them."""
@@ -160,7 +175,7 @@ class MirrorSender(BatchSender):
                     deleted.append({"kind": kind, "namespace": namespace, "name": name, "uid": known.uid})
                     gone.append((key, None))
                 continue
-            state = _state_of(found)
+            state = self._objects.state_of(found)
             if known == state:
                 continue
             size += len(orjson.dumps(found))
@@ -202,8 +217,3 @@ class MirrorSender(BatchSender):
     def _skipped(self, key: str, why: str) -> None:
         self._refused.add(key)
         self._on_refusal(key, why)
-
-
-def _state_of(found: Mapping[str, Any]) -> MirroredState:
-    taints = [Taint.model_validate(one) for one in (found.get("spec") or {}).get("taints") or ()]
-    return MirroredState(str(found["metadata"].get("uid", "")), digest_of(found, taints))

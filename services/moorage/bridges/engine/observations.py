@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from moorage.bridges.engine.reports import Report
 from moorage.bridges.engine.seen_state import SeenState
-from moorage.bridges.engine.seen_target import SeenCondition, SeenTarget
+from moorage.bridges.engine.seen_target import SeenCondition, SeenTarget, identity_of
 from moorage.bridges.engine.silence import Leases
 from moorage.bridges.engine.target_tables import TargetTables, WorkTables
 from moorage_schemas.condition import HEALTHY
@@ -127,6 +127,15 @@ class TargetObservations(ABC, Generic[State, Tables]):
             return self.silent
         found: SeenCondition | None = target.conditions.get(kind)
         return found
+
+    def _has_its_taints(self, target: SeenTarget) -> bool:
+        """Return whether the topics contain the taints of a target as its cluster, which decides on them, has them."""
+        record = self.tables.resources.get(str(ResourceKey(self.kind.value, "", target.name, self.cluster)))
+        tainted = self.tables.taints.get(target.name)
+        if record is None or tainted is None or tainted.target_uid not in {"", target.uid}:
+            return False
+        there = {identity_of(one) for one in target.taints}
+        return there - record.wished == {one.identity for one in tainted.taints} - record.wished
 
     def _has(self, target: SeenTarget) -> bool:
         """Return whether a target is mirrored, so that something can be reported on it."""

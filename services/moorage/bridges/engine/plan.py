@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from moorage.bridges.engine.gateway_client import GatewayAddress
 from moorage.bridges.kube.client import ClusterAccess
 
 Act = TypeVar("Act", bound=StrEnum)
+
+
+_TAINTS: Final = "taints"
+"""The act on taints, whose name is the same in all bridges."""
 
 
 class FollowedKind(NamedTuple):
@@ -88,3 +92,11 @@ class BridgePlan(Generic[Act]):
     patience: float | None
     pace: float = 0.0
     cluster: str = ""
+
+    @property
+    def keeps_taints(self) -> bool:
+        """Whether the cluster's own controllers decide on taints: the bridge acts, but not on them.
+
+        One without any act shows what Moorage would do, so its taints follow from the conditions, as with all acts.
+        """
+        return bool(self.acts) and _TAINTS not in self.acts

@@ -51,6 +51,9 @@ class SeenState(ABC, Generic[Target]):
         self.targets: dict[str, Target] = {}
         """By name."""
 
+        self.keeps_taints = False
+        """Whether the cluster decides on the taints of its targets, so that they are mirrored as they are."""
+
         self.skips = Skips()
 
         self.renewals: dict[str, str] = {}

@@ -94,6 +94,17 @@ def foreign_taints(node: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def mirrored_taints(target: Mapping[str, Any], *, keeps: bool) -> dict[str, Any]:
+    """Return the taints in the spec of a target as it is mirrored: all of them, or those that a user wants.
+
+    Args:
+        target: as its cluster has it.
+        keeps: whether the cluster decides on its taints.
+    """
+    taints = list(map(dict, taints_of(target))) if keeps else foreign_taints(target)
+    return {"taints": taints} if taints else {}
+
+
 def own_conditions(node: Mapping[str, Any]) -> frozenset[str]:
     """Return the types of conditions whose status a bridge has set last.
 

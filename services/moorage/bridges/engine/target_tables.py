@@ -35,12 +35,13 @@ Touched = Callable[[str, str], None]
 """Called with the kind and the key of an object about which something has changed: a pod's, or a node's name."""
 
 
-def digest_of(found: Mapping[str, Any], taints: Iterable[Taint]) -> bytes:
+def digest_of(found: Mapping[str, Any], taints: Iterable[Taint], *, keeps_taints: bool = False) -> bytes:
     """Return a digest of an object without its version, its taints, and what the record does not keep.
 
     Args:
         found: the object.
         taints: those that others have set in the cluster. Their times do not count.
+        keeps_taints: whether it is a target whose cluster decides on its taints.
     """
     metadata, spec = found.get("metadata") or {}, found.get("spec")
     kept = {
@@ -49,7 +50,9 @@ def digest_of(found: Mapping[str, Any], taints: Iterable[Taint]) -> bytes:
         "spec": {name: value for name, value in spec.items() if name != "taints"} if spec else {},
     }
     whose = [(one.key, one.value, one.effect) for one in taints]
-    return hashlib.blake2b(orjson.dumps((kept, whose), option=orjson.OPT_SORT_KEYS), digest_size=16).digest()
+    return hashlib.blake2b(
+        orjson.dumps((kept, whose, keeps_taints), option=orjson.OPT_SORT_KEYS), digest_size=16
+    ).digest()
 
 
 class MirroredRecord(NamedTuple):
@@ -178,7 +181,7 @@ class TargetTables(GlobalView):
         if isinstance(event, ResourceDeclared) and event.mirrored is not None:
             source = event.mirrored.source
             wished = frozenset((one.key, one.effect) for one in event.wishes if one.present and one.actor != source)
-            digest = digest_of(event.object, event.mirrored.taints)
+            digest = digest_of(event.object, event.mirrored.taints, keeps_taints=event.mirrored.keeps_taints)
             uid = event.mirrored.cluster_uid
             self.resources[record.key] = MirroredRecord(event.uid, source, digest, uid, wished)
         elif self.resources.pop(record.key, None) is None:

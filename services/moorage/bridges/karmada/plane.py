@@ -17,7 +17,7 @@ from moorage.bridges.engine.seen_target import (
     TAINTS_ANNOTATION,
     SeenTarget,
     conditions_of,
-    foreign_taints,
+    mirrored_taints,
     target_fields,
 )
 from moorage.decide.scheduling.karmada.mirrored_bindings import KARMADA_SCHEDULER, SCHEDULER, placed_elsewhere
@@ -199,7 +199,7 @@ class PlaneState(SeenState[SeenMember]):
         if is_older(found, self._objects.get(key)):
             return  # the answer to a write was faster than the watch
         found = {**found, "kind": kind}
-        mirrored = self._objects[key] = reduced(found, self._scheduler)
+        mirrored = self._objects[key] = reduced(found, self._scheduler, keeps_taints=self.keeps_taints)
         if kind == CLUSTER:
             self.targets[metadata["name"]] = SeenMember.of(found)
         elif kind in BINDING_KINDS:
@@ -228,22 +228,27 @@ def binding_path(namespace: str, name: str) -> str:
     return f"{_WORK}/clusterresourcebindings/{name}"
 
 
-def reduced(found: Mapping[str, Any], scheduler: str) -> JsonObject:
+def reduced(found: Mapping[str, Any], scheduler: str, *, keeps_taints: bool = False) -> JsonObject:
     """Return an object as it is mirrored, with its `metadata.resourceVersion`.
 
     Args:
         found: the object.
         scheduler: the `spec.schedulerName` of the bindings that Moorage places, beside those that name it.
+        keeps_taints: whether the control plane decides on the taints of its clusters.
     """
     kind = str(found["kind"])
-    body = _cluster(found) if kind == CLUSTER else _binding(found, scheduler) if kind in BINDING_KINDS else None
+    body = (
+        _cluster(found, keeps_taints=keeps_taints)
+        if kind == CLUSTER
+        else _binding(found, scheduler)
+        if kind in BINDING_KINDS
+        else None
+    )
     return reduced_object(found, {"spec": found.get("spec") or {}} if body is None else body, _DROPPED)
 
 
-def _cluster(found: Mapping[str, Any]) -> JsonObject:
-    kept = fields_of(found.get("spec") or {}, _CLUSTER_SPEC)
-    if taints := foreign_taints(found):
-        kept["taints"] = taints
+def _cluster(found: Mapping[str, Any], *, keeps_taints: bool) -> JsonObject:
+    kept = fields_of(found.get("spec") or {}, _CLUSTER_SPEC) | mirrored_taints(found, keeps=keeps_taints)
     return {"spec": kept, "status": fields_of(found.get("status") or {}, _CLUSTER_STATUS)}
 
 

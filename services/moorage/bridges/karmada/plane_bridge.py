@@ -86,6 +86,8 @@ class PlaneObservations(WorkObservations[PlaneState, PlaneTables]):
             report = self.present(key)
             if report is not None and not self.is_taken_over(key) and not self._says(target, report):
                 return False
+        if self.state.keeps_taints:
+            return self._has_its_taints(target)
         if tainted.settles_at is not None or tainted.held:
             return True
         # The record of the taints may be older than that of the condition.

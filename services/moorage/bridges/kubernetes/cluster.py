@@ -104,7 +104,7 @@ class ClusterState(SeenState[SeenNode]):
         known = self._objects.get(key)
         if known is not None and known["metadata"].get("uid") != found["metadata"].get("uid"):
             self.drop(kind, key)  # it was deleted while the watch was cut
-        self._objects[key] = reduced({**found, "kind": kind}, self._scheduler)
+        self._objects[key] = reduced({**found, "kind": kind}, self._scheduler, keeps_taints=self.keeps_taints)
         if kind == NODE:
             self.targets[name] = SeenNode.of({**found, "kind": kind})
         elif kind == POD:

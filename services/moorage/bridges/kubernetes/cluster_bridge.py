@@ -72,6 +72,8 @@ class Observations(WorkObservations[ClusterState, DecidedTables]):
         taints = self.tables.taints.get(target.name)
         if taints is None or taints.target_uid not in {"", target.uid}:
             return False
+        if self.state.keeps_taints and not self._has_its_taints(target):
+            return False
         present = ((key, self.present(key)) for key in self.of_target(target.name))
         return all(one is None or self.is_known(key, one) or self.is_taken_over(key) for key, one in present)
 

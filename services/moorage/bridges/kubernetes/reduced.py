@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from moorage.bridges.engine.seen_state import fields_of, reduced_object
-from moorage.bridges.engine.seen_target import foreign_taints
+from moorage.bridges.engine.seen_target import mirrored_taints
 
 JsonObject = dict[str, Any]
 
@@ -135,15 +135,21 @@ def scheduler_of(spec: Mapping[str, Any], scheduler: str) -> str:
     return SCHEDULER if named == scheduler else named
 
 
-def reduced(found: Mapping[str, Any], scheduler: str = SCHEDULER) -> JsonObject:
+def reduced(found: Mapping[str, Any], scheduler: str = SCHEDULER, *, keeps_taints: bool = False) -> JsonObject:
     """Return an object as it is mirrored, with its `metadata.resourceVersion`.
 
     Args:
         found: the object.
         scheduler: the `spec.schedulerName` of the pods that Moorage places, beside those that name it.
+        keeps_taints: whether the cluster decides on the taints of its nodes.
     """
     kind = str(found["kind"])
-    body = _pod(found, scheduler) if kind == "Pod" else _KINDS.get(kind, _controller)(found)
+    if kind == "Node":
+        body = _node(found, keeps_taints=keeps_taints)
+    elif kind == "Pod":
+        body = _pod(found, scheduler)
+    else:
+        body = _KINDS.get(kind, _controller)(found)
     whole = reduced_object(found, body, _DROPPED, also=("deletionGracePeriodSeconds",))
     return {**whole, "metadata": {name: value for name, value in whole["metadata"].items() if value}}
 
@@ -214,11 +220,10 @@ def _tied(volume: Mapping[str, Any]) -> JsonObject:
     }
 
 
-def _node(found: Mapping[str, Any]) -> JsonObject:
+def _node(found: Mapping[str, Any], *, keeps_taints: bool) -> JsonObject:
     spec: Mapping[str, Any] = found.get("spec") or {}
     kept = fields_of(spec, ("unschedulable", "providerID", "podCIDR", "podCIDRs"))
-    if taints := foreign_taints(found):
-        kept["taints"] = taints
+    kept |= mirrored_taints(found, keeps=keeps_taints)
     return {"spec": kept, "status": fields_of(found.get("status") or {}, _NODE_STATUS)}
 
 
@@ -262,7 +267,6 @@ def _budget(found: Mapping[str, Any]) -> JsonObject:
 
 
 _KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], JsonObject]]] = {
-    "Node": _node,
     "PersistentVolume": _volume,
     "PersistentVolumeClaim": _volume,
     "PodDisruptionBudget": _budget,

@@ -15,7 +15,7 @@ from moorage.bridges.engine.seen_state import LEASE, JsonObject, Seen, SeenState
 from moorage.bridges.engine.seen_target import (
     TAINTS_ANNOTATION,
     SeenTarget,
-    foreign_taints,
+    mirrored_taints,
     own_taints,
     state_taints,
     target_fields,
@@ -165,7 +165,7 @@ class HubState(SeenState[SeenCluster]):
             if is_older(found, self.placements.get(key)):
                 return
             self.placements[key] = found
-        self._objects[key] = reduced(found)
+        self._objects[key] = reduced(found, keeps_taints=self.keeps_taints)
         if kind == CLUSTER:
             self.targets[found["metadata"]["name"]] = SeenCluster.of(found)
         elif kind == ADD_ON:
@@ -261,10 +261,16 @@ def _placement_of(decision: JsonObject) -> str:
     return str(ResourceKey(PLACEMENT, metadata["namespace"], (metadata.get("labels") or {}).get(PLACEMENT_LABEL, "")))
 
 
-def reduced(found: Mapping[str, Any]) -> JsonObject:
-    """Return an object as it is mirrored: what decisions and people need, without what only changes or is large."""
+def reduced(found: Mapping[str, Any], *, keeps_taints: bool = False) -> JsonObject:
+    """Return an object as it is mirrored: what decisions and people need, without what only changes or is large.
+
+    Args:
+        found: the object.
+        keeps_taints: whether the hub decides on the taints of its clusters.
+    """
     kind = str(found["kind"])
-    whole = reduced_object(found, _KINDS.get(kind, _spec)(found), _DROPPED)
+    body = _cluster(found, keeps_taints=keeps_taints) if kind == CLUSTER else _KINDS.get(kind, _spec)(found)
+    whole = reduced_object(found, body, _DROPPED)
     if kind == CLUSTER and "labels" in (metadata := whole["metadata"]):
         # These labels show the state of add-ons. Moorage decides that, also where it has written them there itself.
         labels = {name: value for name, value in metadata.pop("labels").items() if not name.startswith(LABEL_PREFIX)}
@@ -272,10 +278,9 @@ def reduced(found: Mapping[str, Any]) -> JsonObject:
     return whole
 
 
-def _cluster(found: Mapping[str, Any]) -> JsonObject:
+def _cluster(found: Mapping[str, Any], *, keeps_taints: bool) -> JsonObject:
     kept = fields_of(found.get("spec") or {}, ("hubAcceptsClient", "leaseDurationSeconds"))
-    if taints := foreign_taints(found):
-        kept["taints"] = taints
+    kept |= mirrored_taints(found, keeps=keeps_taints)
     return {"spec": kept, "status": fields_of(found.get("status") or {}, _CLUSTER_STATUS)}
 
 
@@ -301,7 +306,6 @@ def _spec(found: Mapping[str, Any]) -> JsonObject:
 
 
 _KINDS: Final[Mapping[str, Callable[[Mapping[str, Any]], JsonObject]]] = {
-    CLUSTER: _cluster,
     SCORE: _score,
     ADD_ON: _add_on,
     LEASE: _lease,

@@ -145,6 +145,8 @@ class HubObservations(TargetObservations[HubState, HubTables]):
         # Before that, a cluster that was just mirrored counts as one of which nothing is known.
         if not self._has(target):
             return True  # it was refused, so nothing is decided on it
+        if self.state.keeps_taints:
+            return self._has_its_taints(target)
         tainted = self.tables.taints.get(target.name)
         if tainted is None or tainted.target_uid not in {"", target.uid}:
             return False

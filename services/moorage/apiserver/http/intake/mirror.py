@@ -38,7 +38,7 @@ from moorage_schemas.times import format_time
 MOST: Final = 1000
 """How many objects may be in a batch, with those that were deleted."""
 
-_FIELDS: Final = frozenset({"source", "cluster", "clusterUID", "objects", "deleted"})
+_FIELDS: Final = frozenset({"keepsTaints", "source", "cluster", "clusterUID", "objects", "deleted"})
 _LONGEST: Final = 253
 _ASYNC: Final = re.compile(r"(^|[\s,;])respond-async($|[\s,;])", re.IGNORECASE)
 """The preference of a sender that does not wait until its objects are shown (RFC 7240)."""
@@ -125,10 +125,13 @@ def _read(document: Any, *, is_shown: bool) -> _Request:
         raise bad_request(
             f"clusterUID: invalid value {shorten(uid)!r}: must be the uid of the cluster's namespace kube-system"
         )
+    keeps = document.get("keepsTaints", False)
+    if not isinstance(keeps, bool):
+        raise bad_request(f"keepsTaints: invalid value {shorten(keeps)!r}: must be true or false")
     objects, deleted = (_list(document, name) for name in ("objects", "deleted"))
     if (count := len(objects) + len(deleted)) > MOST:
         raise StatusError(413, f"the batch has {count} objects: it must have at most {MOST}")
-    return _Request(cluster, MirrorBatch(source, objects, deleted, uid, is_shown))
+    return _Request(cluster, MirrorBatch(source, objects, deleted, uid, keeps, is_shown))
 
 
 def _list(document: Document, name: str) -> list[Any]:

@@ -59,7 +59,7 @@ class TaintList:
 
     def of_state(self, key: str, effect: str, value: str) -> bool:
         """Return whether a taint depends on the target's state alone."""
-        return belongs_to_state(self.document, key, effect, value)
+        return not self.desired.kept and belongs_to_state(self.document, key, effect, value)
 
     def add(self, key: str, effect: str, value: str, time: datetime, origin: TaintOrigin) -> None:
         """Add a missing taint at the end."""
@@ -160,7 +160,7 @@ def follow_state(taint_list: TaintList, now: datetime) -> None:
         kept = [
             origin
             for origin in record.origins
-            if origin not in DERIVED
+            if (origin not in DERIVED and not (desired.kept and origin is TaintOrigin.POLICY))
             or (merged is not None and merged.origin is origin)
             or (origin is TaintOrigin.CONDITION and desired.stays(record))
         ]
@@ -320,7 +320,7 @@ def _work_out(
     evaluate: bool,
 ) -> _Policies | None:
     """Apply taint edits, then the state, then policies to a draft. None if nothing requires a taint."""
-    policies = policies if resource.kind == TargetKind.CLUSTER.value else ()
+    policies = policies if resource.kind == TargetKind.CLUSTER.value and not desired.kept else ()
     if not (pending or desired.present or desired.active or policies):
         return None
     taint_list = TaintList(
@@ -369,9 +369,10 @@ def reconcile_taints(
     From the first decision on, a declared target always has a set of taints, even if it is empty. So a missing
     set means that no decision has been made yet.
 
-    Taint edits above `wishes_applied` are applied first, in the order of their generations. Applying them counts as a
-    change, because it is recorded once. Then the taints that derive from the target's state are updated, then policies
-    are applied. The order of taints is kept: a taint that changes stays at its position, a new one is last.
+    Taint edits above `wishes_applied` are applied first, in the order of their generations. Applying them counts as
+    a change, because it is recorded once. Then the taints that derive from the target's state are updated, then
+    policies are applied. Neither is done where the target's own cluster decides on its taints. The order of taints
+    is kept: a taint that changes stays at its position, a new one is last.
 
     Args:
         current: the present taints. None if there never were any. The taints of an earlier target of that name (with
@@ -450,6 +451,7 @@ def _desired(
         grant=grant if grant is not None and (grant.target_uid in {"", uid} or not uid) else None,
         zone=zone_of_target(resource),
         first=known is None,
+        kept=resource.mirrored is not None and resource.mirrored.keeps_taints,
     )
 
 
