@@ -112,6 +112,7 @@ class _World:
     """A bridge's view of one binding and of the topics."""
 
     def __init__(self, found: dict[str, Any], scheduler: str = "moorage") -> None:
+        self.events: list[dict[str, Any]] = []
         self.state = PlaneState(scheduler, lambda _kind, _key: None)
         self.state.put(RESOURCE_BINDING, found)
         self.tables = PlaneTables(lambda _kind, _key: None)
@@ -122,7 +123,7 @@ class _World:
             self.state.bindings.get,
             seen=lambda _found: None,
             undone=Contention("bindings", lambda _key, _seconds: None, lambda _key: None),
-            tell=lambda _event: None,
+            tell=self.events.append,
         )
         self.leases = Leases(40.0)
         self.observations = PlaneObservations(
@@ -217,6 +218,51 @@ def test_a_cluster_that_is_left_becomes_a_task() -> None:
         "clusters": [{"name": "m2", "replicas": 2}],
         "gracefulEvictionTasks": [_OF_OTHERS, _TASK],
     }
+
+
+_RULES = [
+    {"aliasLabelName": "resume.example.com/replicas", "jsonPath": "{.readyReplicas}"},
+    {"aliasLabelName": "resume.example.com/at", "jsonPath": '{.conditions[?(@.type=="Saved")].message}'},
+]
+
+
+def _stateful(*tasks: dict[str, Any], status: Any, **spec: Any) -> dict[str, Any]:
+    failover = {"cluster": {"purgeMode": "Directly", "statePreservation": {"rules": _RULES}}}
+    items = [{"clusterName": "m2", "status": {"readyReplicas": 9}}, {"clusterName": "m1", "status": status}]
+    return _binding(
+        {"m1": 2}, tasks=list(tasks), spec={"failover": failover, **spec}, status={"aggregatedStatus": items}
+    )
+
+
+_SAVED = {"readyReplicas": 2, "conditions": [{"type": "Ready"}, {"type": "Saved", "message": "step 7"}]}
+_KEPT = {"resume.example.com/replicas": "2", "resume.example.com/at": "step 7"}
+
+
+def test_a_task_keeps_the_state_that_the_failover_preserves() -> None:
+    patch = _World(_stateful(status=_SAVED)).decide(_placed({"m2": 2}, {"m1": 2})).patch()
+    assert patch is not None
+    assert patch["spec"]["gracefulEvictionTasks"] == [{**_TASK, "preservedLabelState": _KEPT}]
+    other = _World(_stateful(status=_SAVED, schedulerName="default-scheduler")).bind("m1").evict("m1")
+    patch = other.patch()
+    assert patch is not None
+    assert patch["spec"]["gracefulEvictionTasks"][0]["preservedLabelState"] == _KEPT
+
+
+@pytest.mark.parametrize("status", [None, {}, {"readyReplicas": 2}, {**_SAVED, "conditions": "none"}, [1]])
+def test_state_that_is_missing_keeps_no_work_where_it_has_to_leave(status: Any) -> None:
+    world = _World(_stateful(status=status)).decide(_placed({"m2": 2}, {"m1": 2}))
+    patch = world.patch()
+    assert patch is not None
+    assert patch["spec"]["gracefulEvictionTasks"] == [_TASK]
+    assert {one["reason"] for one in world.events} == {"StateNotPreserved"}
+    assert "The state on cluster m1 was not preserved" in world.events[0]["message"]
+
+
+def test_a_task_that_keeps_state_is_ended_by_karmada_when_the_next_cluster_has_it() -> None:
+    task = {**_TASK, "purgeMode": "Directly", "preservedLabelState": _KEPT}
+    patch = _World(_stateful(task, status=_SAVED)).decide(_placed({"m2": 2})).patch()
+    assert patch is not None
+    assert patch["spec"] == {"clusters": [{"name": "m2", "replicas": 2}], "gracefulEvictionTasks": [task]}
 
 
 def test_the_task_of_a_cluster_that_is_deleted_names_that_reason() -> None:

@@ -20,6 +20,7 @@ from moorage.bridges.karmada.plane import APPLIED_PLACEMENT, SeenBinding, bindin
 from moorage.bridges.karmada.plane_tables import PlaneTables
 from moorage.bridges.kube.api_error import ApiError
 from moorage.bridges.kube.client import JsonObject, KubeClient
+from moorage.decide.kubernetes.jsonpath import JsonPathTemplate, TemplateError
 from moorage.decide.scheduling.karmada.mirrored_bindings import TAINT_MANAGER, task_reason
 from moorage_schemas.placement import LeavingTarget, PlacementState, WorkloadPlaced
 
@@ -33,6 +34,8 @@ _NOT_PLACED: Final = "ScheduleBindingFailed"
 _EVICTED: Final = "EvictWorkloadFromClusterSucceed"
 _NOT_EVICTED: Final = "EvictWorkloadFromClusterFailed"
 """The reasons of events, as Karmada's own scheduler and taint manager have them."""
+
+_NOT_PRESERVED: Final = "StateNotPreserved"
 
 
 @dataclass(eq=False)
@@ -173,16 +176,20 @@ class BindingActs:
             return None
         clusters = {one.target.name: one.replicas for one in placed.targets}
         leaving = {one.target.name: one for one in placed.leaving}
-        # The tasks of others, such as those of people and of application failover, are theirs.
+        # The tasks of others, such as those of people and of application failover, are theirs. One that keeps state has
+        # to stay until the work has it on the next cluster: Karmada's graceful eviction controller ends it then.
         tasks = [
             dict(one)
             for one in binding.tasks
-            if one.get("fromCluster") in leaving or one.get("producer") != TAINT_MANAGER or one.get("suppressDeletion")
+            if one.get("fromCluster") in leaving
+            or one.get("producer") != TAINT_MANAGER
+            or one.get("suppressDeletion")
+            or one.get("preservedLabelState")
         ]
         there = {one.get("fromCluster") for one in tasks}
         # One that neither is on the cluster nor leaves it has left it: Karmada's own controller may have ended that.
-        new = (one for name, one in leaving.items() if name not in there and name in binding.clusters)
-        return clusters, [*tasks, *map(_task, new)]
+        new = [one for name, one in leaving.items() if name not in there and name in binding.clusters]
+        return clusters, [*tasks, *({**_task(one), **self._preserved(binding, one.target.name)} for one in new)]
 
     def _evicted(self, key: str, binding: SeenBinding) -> tuple[dict[str, int], list[JsonObject]] | None:
         """Return clusters and tasks of a binding of another scheduler, without the clusters that it has to leave."""
@@ -194,8 +201,29 @@ class BindingActs:
                 continue
             replicas = clusters.pop(name)
             if binding.task(name) is None:
-                tasks.append(_new_task(name, eviction.purge_mode or _GRACEFULLY, replicas, eviction.decided_time))
+                task = _new_task(name, eviction.purge_mode or _GRACEFULLY, replicas, eviction.decided_time)
+                tasks.append({**task, **self._preserved(binding, name)})
         return (clusters, tasks) if clusters != binding.clusters else None
+
+    def _preserved(self, binding: SeenBinding, cluster: str) -> JsonObject:
+        """Return the part of an eviction task that keeps the state of the work on the cluster that it leaves.
+
+        Karmada's binding controller gives these labels to the work on the next cluster. What the status there does not
+        have does not keep the work on a cluster that it does not tolerate: Karmada's taint manager would wait for it.
+        """
+        if not binding.preserved:
+            return {}
+        status = binding.status_on(cluster)
+        try:
+            labels = {
+                str(one.get("aliasLabelName")): JsonPathTemplate(str(one.get("jsonPath"))).text(status, is_strict=True)
+                for one in binding.preserved
+            }
+        except TemplateError as error:
+            why = f"The state on cluster {cluster} was not preserved: {error}"
+            self._event(binding, WARNING, _NOT_PRESERVED, why)
+            return {}
+        return {"preservedLabelState": labels}
 
     async def _write(self, path: str, patch: JsonObject, act: str) -> bool:
         """Send a patch. Return whether it was carried out."""

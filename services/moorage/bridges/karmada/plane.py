@@ -20,6 +20,7 @@ from moorage.bridges.engine.seen_target import (
     mirrored_taints,
     target_fields,
 )
+from moorage.decide.kubernetes.unstructured import at
 from moorage.decide.scheduling.karmada.mirrored_bindings import KARMADA_SCHEDULER, SCHEDULER, placed_elsewhere
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.resources.bindings import ObjectReference, ResourceBinding
@@ -103,6 +104,8 @@ class SeenBinding:
         applied: what is noted as the placement that was applied last.
         leaving: whether it is being deleted.
         is_placed: whether Moorage places it. Otherwise another scheduler does.
+        preserved: the rules that state which of its status on a cluster is kept when that cluster fails: the
+            `aliasLabelName` and the `jsonPath` of each.
         about: what events name: itself, and the resource that it places.
     """
 
@@ -118,6 +121,7 @@ class SeenBinding:
     status: Mapping[str, Any]
     leaving: bool
     is_placed: bool
+    preserved: Sequence[Mapping[str, Any]]
     about: tuple[Regarding, ...]
 
     @classmethod
@@ -146,6 +150,7 @@ class SeenBinding:
             status=found.get("status") or {},
             leaving=model.metadata.deletion_timestamp is not None,
             is_placed=not placed_elsewhere(model),
+            preserved=at(spec, "failover", "cluster", "statePreservation", "rules") or (),
             about=(Regarding.of(found), *_resource(model.spec.resource)),
         )
 
@@ -153,6 +158,11 @@ class SeenBinding:
         """Return the health on a cluster by its status. Empty if it states none."""
         items = self.status.get("aggregatedStatus") or ()
         return next((str(one.get("health") or "") for one in items if one.get("clusterName") == cluster), "")
+
+    def status_on(self, cluster: str) -> Mapping[str, Any]:
+        """Return the status of the resource on a cluster. Empty if none was collected there."""
+        items = self.status.get("aggregatedStatus") or ()
+        return next((one.get("status") or {} for one in items if one.get("clusterName") == cluster), {})
 
     def task(self, cluster: str) -> Mapping[str, Any] | None:
         """Return the task that lets it leave a cluster. None if there is none."""

@@ -90,7 +90,8 @@ def condition(text: str) -> Met:
     if word == "jsonpath" and rest:
         match = _JSONPATH.fullmatch(rest)
         if match and match[1]:
-            from moorage.cli.render.jsonpath import as_text, relaxed  # noqa: PLC0415 - few commands need it
+            from moorage.cli.render.jsonpath import relaxed  # noqa: PLC0415 - few commands need it
+            from moorage.decide.kubernetes.jsonpath import as_text  # noqa: PLC0415 - see above
 
             path, value = relaxed(match[1]), match[2]
 
