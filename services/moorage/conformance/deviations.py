@@ -102,6 +102,7 @@ class Deviation(Enum):
     NAMESPACE_OF_ITS_OBJECTS = "namespace-of-its-objects"
     ORPHANED_PODS_ARE_MADE_AGAIN = "orphaned-pods-are-made-again"
     CONTROLLERS_RELEASE_NO_PODS = "controllers-release-no-pods"
+    STATEFUL_PODS_AT_ONCE = "stateful-pods-at-once"
     NO_PROGRESS_DEADLINE = "no-progress-deadline"
     UPDATE_WITHOUT_VERSION = "update-without-version"
     POD_GOES_AT_ONCE = "pod-goes-at-once"

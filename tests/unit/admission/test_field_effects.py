@@ -11,7 +11,7 @@ from tests.support.tables import table
 from moorage.apiserver.kinds.kind import View, named
 from moorage.apiserver.machinery.openapi.registry import schema_of
 from moorage.apiserver.machinery.schema import Form, Schema
-from moorage.apiserver.rules.field_effects import Effect, FieldEffect, effect_of, effects, ineffective_fields
+from moorage.apiserver.rules.field_effects import Effect, FieldEffect, effect_of, effects, entry_of, ineffective_fields
 
 PAGE = Path(__file__).parents[3] / "docs" / "fields.md"
 KINDS = tuple(effects())
@@ -43,7 +43,7 @@ def test_every_field_is_on_the_list(kind: str) -> None:
 
 @table("kind", KINDS)
 def test_the_list_has_no_other_entries(kind: str) -> None:
-    found = {one.path for path in fields_of(kind) if (one := effect_of(kind, path)) is not None}
+    found = {one.path for path in fields_of(kind) if (one := entry_of(kind, path)) is not None}
     assert {one.path for one in effects()[kind]} == found
 
 
@@ -71,6 +71,15 @@ def test_whoever_sets_a_field_without_effect_is_warned(case: tuple[str, FieldEff
     assert one.why in warning
     for value in (*one.unless, None, False, "", {}, []):
         assert list(ineffective_fields(kind, with_field(one.path, value))) == []
+
+
+def test_the_pod_of_a_template_has_the_warnings_of_a_pod() -> None:
+    spec = {"priorityClassName": "high", "preemptionPolicy": "PreemptLowerPriority", "hostname": "a"}
+    document = {"spec": {"replicas": 1, "template": {"metadata": {}, "spec": spec}}}
+    assert list(ineffective_fields("Deployment", document)) == [
+        "spec.template.spec.priorityClassName has no effect: no pod makes room for another one"
+    ]
+    assert effect_of("Deployment", "spec.template.spec.nodeName") == effect_of("Pod", "spec.nodeName")
 
 
 def as_tables() -> str:

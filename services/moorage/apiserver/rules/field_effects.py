@@ -7,7 +7,7 @@ that upstream adds is not ignored silently. docs/fields.md shows it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -37,6 +37,9 @@ class Effect(StrEnum):
     UNREAD = "unread"
     """It is mirrored from a control plane, and no rule reads it, although one of upstream's does."""
 
+    POD = "pod"
+    """It is the spec of a pod, whose fields have the effects that they have there."""
+
 
 @dataclass(frozen=True, slots=True)
 class FieldEffect:
@@ -61,6 +64,10 @@ def effects() -> Mapping[str, tuple[FieldEffect, ...]]:
     return {kind: tuple(_read(path, entry) for path, entry in fields.items()) for kind, fields in said.items()}
 
 
+_POD: Final = "Pod"
+_POD_SPEC: Final = "spec"
+
+
 def _read(path: str, entry: str | Mapping[str, Any]) -> FieldEffect:
     if isinstance(entry, str):
         return FieldEffect(path, Effect(entry))
@@ -68,10 +75,18 @@ def _read(path: str, entry: str | Mapping[str, Any]) -> FieldEffect:
     return FieldEffect(path, effect, entry[effect.value], tuple(entry.get("unless", ())))
 
 
-def effect_of(kind: str, path: str) -> FieldEffect | None:
-    """Return the effect of a field: that of the longest entry that covers it. None if the list lacks it."""
+def entry_of(kind: str, path: str) -> FieldEffect | None:
+    """Return the longest entry that covers a field of a kind. None if the list lacks it."""
     covering = [one for one in effects().get(kind, ()) if f"{path}.".startswith((f"{one.path}.", f"{one.path}[]"))]
     return max(covering, key=lambda one: len(one.path), default=None)
+
+
+def effect_of(kind: str, path: str) -> FieldEffect | None:
+    """Return the effect of a field, also in the spec of a pod within another kind. None if the list lacks it."""
+    found = entry_of(kind, path)
+    if found is not None and found.effect is Effect.POD:
+        return effect_of(_POD, _POD_SPEC + path.removeprefix(found.path))
+    return found
 
 
 def ineffective_fields(kind: str, document: Mapping[str, Any]) -> Iterator[str]:
@@ -83,7 +98,13 @@ def ineffective_fields(kind: str, document: Mapping[str, Any]) -> Iterator[str]:
 
 @cache
 def _warned(kind: str) -> tuple[FieldEffect, ...]:
-    return tuple(one for one in effects().get(kind, ()) if one.effect is Effect.WARNED)
+    found: list[FieldEffect] = []
+    for one in effects().get(kind, ()):
+        if one.effect is Effect.WARNED:
+            found.append(one)
+        elif one.effect is Effect.POD:
+            found += [replace(of, path=one.path + of.path.removeprefix(_POD_SPEC)) for of in _warned(_POD)]
+    return tuple(found)
 
 
 def _values(found: Any, steps: list[str]) -> Iterator[Any]:
