@@ -470,6 +470,54 @@ async def test_a_pod_that_has_to_leave_is_removed(tmp_path: Path, mode: Eviction
 
 
 @virtual_time
+async def test_a_pod_that_may_stay_after_all_gets_an_event_once(tmp_path: Path) -> None:
+    cancelled = "TaintManagerEviction: Cancelling deletion of Pod default/web"
+    async with rig(tmp_path) as here:
+        here.store.create("Node", node("n1"))
+        for name in ("web", "other", "early"):
+            here.store.create("Pod", pod(name, node="n1"))
+        here.topics.evict("early", uid(here, "Pod", "early"), "n1", state=EvictionState.SCHEDULED)
+        here.topics.evict("early", uid(here, "Pod", "early"), "n1", state=EvictionState.CANCELLED)
+        bridge = await here.run()
+        web = uid(here, "Pod", "web")
+        here.topics.evict("other", "an earlier pod", "n1", state=EvictionState.SCHEDULED)
+        here.topics.evict("other", "an earlier pod", "n1", state=EvictionState.CANCELLED)
+        for state in (EvictionState.SCHEDULED, EvictionState.HELD, EvictionState.CANCELLED):
+            assert events(here) == []
+            here.topics.evict("web", web, "n1", state=state)
+        await until(lambda: events(here) == [cancelled])
+        await here.quiet(65)
+        await here.stop(bridge)
+        await here.run()
+        await here.quiet(65)
+        assert events(here) == [cancelled]
+
+
+@virtual_time
+async def test_the_older_labels_of_a_node_follow_the_stable_ones(tmp_path: Path) -> None:
+    beta = "beta.kubernetes.io/"
+    async with rig(tmp_path) as here:
+        for name, labels in (
+            ("n1", {"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", f"{beta}arch": "amd64"}),
+            ("n2", {f"{beta}os": "windows"}),
+        ):
+            found = node(name)
+            found["metadata"]["labels"] = labels
+            here.store.create("Node", found)
+        await here.run(acts={BridgeAct.TAINTS})
+
+        def older(name: str) -> dict[str, str]:
+            labels = here.store.get("Node", name)["metadata"].get("labels") or {}
+            return {key: value for key, value in labels.items() if key.startswith(beta)}
+
+        await until(lambda: older("n1") == {f"{beta}os": "linux", f"{beta}arch": "arm64"})
+        writes = len(here.api.writes)
+        await here.quiet(65)
+        assert len(here.api.writes) == writes
+        assert older("n2") == {f"{beta}os": "windows"}
+
+
+@virtual_time
 @pytest.mark.parametrize("state", [one for one in EvictionState if one is not EvictionState.REQUESTED])
 async def test_only_a_requested_eviction_removes(tmp_path: Path, state: EvictionState) -> None:
     async with rig(tmp_path) as here:

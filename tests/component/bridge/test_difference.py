@@ -47,13 +47,31 @@ def _found(
     evictions: list[dict[str, Any]] | None = None,
     placements: list[dict[str, Any]] | None = None,
 ) -> list[tuple[str, str, str]]:
-    found = differences(nodes, pods, DecidedState(decided, evictions or [], placements or []))
+    if placements is None:
+        placements = [{"status": {"uid": one["metadata"]["uid"]}} for one in pods]
+    found = differences(nodes, pods, DecidedState(decided, evictions or [], placements))
     assert all(isinstance(one, ClusterDifference) for one in found)
     return [one[:3] for one in found]
 
 
 def test_nothing_differs() -> None:
     assert _found([_node(_TAINT)], [_pod()], decided=[_node(_TAINT)], evictions=[_eviction("Completed")]) == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "leaving", "evictions", "expected"),
+    [
+        ("Running", False, [], [("pod/shop/web", "is on n1", "is not mirrored")]),
+        ("Running", False, [_eviction("Completed")], []),
+        ("Succeeded", False, [], []),
+    ],
+)
+def test_a_pod_that_is_not_mirrored(
+    phase: str, *, leaving: bool, evictions: list[dict[str, Any]], expected: list[tuple[str, str, str]]
+) -> None:
+    pod = _pod(leaving=leaving)
+    pod["status"]["phase"] = phase
+    assert _found([_node()], [pod], decided=[_node()], evictions=evictions, placements=[]) == expected
 
 
 def test_a_taint_that_moorage_would_add() -> None:

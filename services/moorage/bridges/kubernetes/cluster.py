@@ -41,6 +41,7 @@ _LEASE_NAMESPACE: Final = "kube-node-lease"
 LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{_LEASE_NAMESPACE}/leases"
 """The Leases that kubelets renew, by the nodes' names. They may outlive their nodes."""
 READY: Final = "Ready"
+_OLDER_LABELS: Final = {f"kubernetes.io/{name}": f"beta.kubernetes.io/{name}" for name in ("os", "arch")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,13 @@ class SeenNode(SeenTarget):
     Attributes:
         state_taints: those that follow from the state of the node, regardless of who has set them.
         own_conditions: the types of the conditions that a bridge has set last.
+        labels_due: the older names of labels that have to have the values of the stable ones, as the node lifecycle
+            controller gives them.
     """
 
     state_taints: frozenset[Identity]
     own_conditions: frozenset[str]
+    labels_due: Mapping[str, str]
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> SeenNode:
@@ -62,7 +66,13 @@ class SeenNode(SeenTarget):
         beats = (str(one.get("lastHeartbeatTime") or "") for one in conditions_of(found) if one.get("type") == READY)
         heartbeat = "" if READY in own else next(beats, "")
         fields = {**target_fields(found), "heartbeat": heartbeat}
-        return cls(**fields, state_taints=state_taints(found), own_conditions=own)
+        labels = found["metadata"].get("labels") or {}
+        due = {
+            older: labels[name]
+            for name, older in _OLDER_LABELS.items()
+            if name in labels and labels.get(older) != labels[name]
+        }
+        return cls(**fields, state_taints=state_taints(found), own_conditions=own, labels_due=due)
 
     @property
     @override

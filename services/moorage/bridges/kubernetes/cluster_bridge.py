@@ -239,7 +239,14 @@ class ClusterLoop(BridgeLoop[BridgeAct, ClusterState]):
         super().__init__(state, outlets, observations=observations, works=works)
 
     @override
+    def begin(self) -> None:
+        self._tables.spared.clear()  # the process that led has stated it
+        super().begin()
+
+    @override
     def work_changed(self, key: str) -> None:
+        if key in self._tables.spared and BridgeAct.EVICTIONS in self._plan.acts:
+            self._pods.spare(key)
         self.reports.mark(*self._observations.of_work(key))
         if self._pods.has_to_leave(key) is not None:
             self._act(key, BridgeAct.EVICTIONS)

@@ -101,6 +101,9 @@ def _of_pod(found: JsonObject, eviction: JsonObject | None, placed: JsonObject |
         held = ", ".join(eviction.get("heldBy") or ()) if eviction is not None else ""
         yield ClusterDifference(name, "is evicted by a taint", f"may stay{until}", f"held by {held}" if held else "")
     if placed is None:
+        if eviction is None and not (pod.leaving or pod.finished):
+            why = "no bridge has mirrored it yet, or none can; then an event of it gives the reason"
+            yield ClusterDifference(name, on, "is not mirrored", why)
         return
     target = (placed.get("target") or {}).get("name") or ""
     if pod.node:

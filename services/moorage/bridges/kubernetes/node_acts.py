@@ -47,7 +47,7 @@ class NodeActs:
     """Since when taints of others are there that the state does not demand: by node, and by its uid and taint."""
 
     async def taint(self, name: str) -> None:
-        """Give a node its taints.
+        """Give a node its taints, and the older names of its labels.
 
         Raises:
             ApiError: the cluster refuses.
@@ -65,6 +65,9 @@ class NodeActs:
             read=SeenNode.of,
             written=lambda _: None,
         )
+        if node.labels_due:
+            labels = {"metadata": {"uid": node.uid, "labels": dict(node.labels_due)}}
+            await send(self.client, "label", node_path(name), labels)
 
     def _taints_patch(self, node: SeenNode) -> JsonObject | None:
         """Return the patch with which a node gets its taints. None if it has them, or nothing is known of it."""

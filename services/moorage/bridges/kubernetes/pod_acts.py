@@ -22,6 +22,7 @@ from moorage_schemas.placement import PlacementState
 
 _log = structlog.get_logger(__name__)
 
+_TAINT_EVICTION: Final = "TaintManagerEviction"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _READY: Final = "Ready"
 
@@ -102,7 +103,14 @@ class PodActs:
         ACTS.labels("evict", "done").inc()
         _log.info("bridge.evicted", pod=key, node=eviction.node, taint=eviction.taint)
         name = f"{pod.namespace}/{pod.name}"
-        self.tell(_event(pod, NORMAL, "TaintManagerEviction", f"Marking for deletion Pod {name}"))
+        self.tell(_event(pod, NORMAL, _TAINT_EVICTION, f"Marking for deletion Pod {name}"))
+
+    def spare(self, key: str) -> None:
+        """State that a pod may stay after all, as the taint eviction controller does."""
+        uid, pod = self.tables.spared.pop(key, ""), self.pod(key)
+        if pod is not None and pod.uid == uid:
+            name = f"{pod.namespace}/{pod.name}"
+            self.tell(_event(pod, NORMAL, _TAINT_EVICTION, f"Cancelling deletion of Pod {name}"))
 
     async def bind(self, key: str) -> None:
         """Bind a pod that Moorage places, or record why it waits.
