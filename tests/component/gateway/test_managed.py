@@ -558,7 +558,34 @@ async def test_a_set_by_labels_that_says_none_is_taken_and_empty() -> None:
         "status": "True",
         "reason": "NoClusterMatched",
         "message": "No ManagedCluster selected",
+        "lastTransitionTime": "2026-01-01T12:00:00Z",
     }
+
+
+async def test_conditions_of_sets_and_bindings_have_times_that_follow_from_their_objects() -> None:
+    gateway = Fixture()
+    at = [f"2026-01-01T12:{minute:02}:00Z" for minute in range(5)]
+
+    async def since(path: str) -> str | None:
+        (condition,) = (await gateway.ok("GET", path))["status"]["conditions"]
+        found: str | None = condition.get("lastTransitionTime")
+        return found
+
+    async def made(minute: int, path: str, body: dict[str, Any]) -> None:
+        gateway.clock.time = later(60 * minute)
+        await gateway.ok("POST", path, body)
+
+    gateway.namespace("shop")
+    binding = {"spec": {"clusterSet": "s1"}}
+    await made(1, BINDINGS, named("s1", **binding))
+    path = f"{BINDINGS}/s1"
+    assert await since(path) == at[1], "there is no such set"
+    assert await since(f"{SETS}/global") is None, "it was always empty"
+    await made(2, SETS, named("s1", spec={}))
+    assert (await since(path), await since(f"{SETS}/s1")) == (at[2], at[2])
+    await made(3, CLUSTERS, cluster("c1", {SET_LABEL: "s1"}))
+    await made(4, CLUSTERS, cluster("c2", {SET_LABEL: "s1"}))
+    assert (await since(path), await since(f"{SETS}/s1"), await since(f"{SETS}/global")) == (at[2], at[3], at[3])
 
 
 async def test_a_placement_shows_its_decision() -> None:

@@ -315,7 +315,8 @@ class ManagedClusterSetBindingKind(Kind[Any]):
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         from moorage.apiserver.kinds.status.ocm import ManagedIndex, binding_status
 
-        return binding_status(resource.name, records.index(ManagedIndex))
+        created = str(resource.object["metadata"].get("creationTimestamp") or "")
+        return binding_status(resource.name, created, records.index(ManagedIndex))
 
 
 def _scores(found: Object) -> str:

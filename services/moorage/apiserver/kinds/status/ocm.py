@@ -52,7 +52,7 @@ def built_in_set(name: str) -> Document:
 
 
 def set_status(name: str, index: ManagedIndex) -> Document:
-    """`status` of a set: whether it is empty."""
+    """`status` of a set: whether it is empty. The time is when the set, or else its first cluster, was created."""
     count = index.size(name)
     reason, message = (
         ("ClustersSelected", f"{count} ManagedClusters selected")
@@ -60,14 +60,23 @@ def set_status(name: str, index: ManagedIndex) -> Document:
         else ("NoClusterMatched", "No ManagedCluster selected")
     )
     empty = {"type": "ClusterSetEmpty", "status": "False" if count else "True", "reason": reason, "message": message}
-    return {"conditions": [empty]}
+    since = index.set_since(name)
+    return {"conditions": [{**empty, "lastTransitionTime": since} if since else empty]}
 
 
-def binding_status(name: str, index: ManagedIndex) -> Document:
-    """`status` of a binding of the set of its name: whether there is one."""
+def binding_status(name: str, created: str, index: ManagedIndex) -> Document:
+    """`status` of a binding of the set of its name: whether there is one. The time is when the later was created.
+
+    Args:
+        name: of the binding and of the set.
+        created: the `creationTimestamp` of the binding.
+        index: the sets.
+    """
     bound = name in index.sets
     reason = "ClusterSetBound" if bound else "ClusterSetNotFound"
-    return {"conditions": [{"type": "Bound", "status": str(bound), "reason": reason, "message": ""}]}
+    since = max(created, index.created(name)) if bound else created
+    found = {"type": "Bound", "status": str(bound), "reason": reason, "message": "", "lastTransitionTime": since}
+    return {"conditions": [found]}
 
 
 def add_on_status(name: str, tainted: TargetTainted | None) -> Document | None:
@@ -162,6 +171,12 @@ class ManagedIndex(Index):
         self._labels: dict[str, Mapping[str, str]] = {}
         """The labels of each cluster, including those that the system maintains."""
 
+        self._since: dict[str, str] = {}
+        """When each cluster was created."""
+
+        self._created: dict[str, str] = {}
+        """When each set was created."""
+
         self._naming = Groups()
         """The clusters that name each set, whether or not the set exists."""
 
@@ -170,6 +185,15 @@ class ManagedIndex(Index):
         """The namespaces to which each set is bound, whether or not the set exists."""
 
         self._add_ons = Groups()
+
+    def created(self, name: str) -> str:
+        """Return when a set was created. Empty if it is built in."""
+        return self._created.get(name, "")
+
+    def set_since(self, name: str) -> str:
+        """Return when a set was created, or its first cluster if that came later. Empty if neither is known."""
+        first = min((self._since.get(one, "") for one in self._members.get(name, ())), default="")
+        return max(self.created(name), first)
 
     def size(self, name: str) -> int:
         """Return the number of clusters in a set."""
@@ -201,6 +225,10 @@ class ManagedIndex(Index):
         """Take a change of a cluster or of its system labels in. Sets and add-ons look different then."""
         before = self._labels.pop(name, None)
         after = None if declared is None else merged_labels(declared, tainted)
+        if declared is None:
+            self._since.pop(name, None)
+        else:
+            self._since[name] = str(declared.object["metadata"].get("creationTimestamp") or "")
         if after is not None:
             self._labels[name] = after
         touched = {ObjectId(ADD_ON, name, add_on) for add_on in self._add_ons.get(name, ())}
@@ -219,10 +247,12 @@ class ManagedIndex(Index):
     def _set(self, name: str, declared: ResourceDeclared | None) -> Iterable[ObjectId]:
         """Take a change of a set in. Its bindings look different then."""
         if declared is None:
+            self._created.pop(name, None)
             changed = self.sets.remove(name)
             if changed:
                 del self._members[name]
         else:
+            self._created[name] = str(declared.object["metadata"].get("creationTimestamp") or "")
             try:
                 changed = self.sets.put(name, ManagedClusterSet.model_validate(declared.object).spec)
             except ValidationError:  # it was validated when it was declared
