@@ -11,7 +11,7 @@ from tests.component.gateway.double import Fixture, Json
 from moorage.apiserver.machinery.served_kinds import served
 
 FILE = Path(__file__).with_name("zero_values.jsonl")
-"""The JSON of `encoding/json` for objects of k8s.io/api and open-cluster-management.io/api with little but names."""
+"""The JSON of `encoding/json` for objects of upstream's Go types with little but names."""
 
 OBJECTS = [orjson.loads(line) for line in FILE.read_bytes().splitlines()]
 
