@@ -15,11 +15,15 @@ from moorage.insight.copy.stack import MemoryFormat
 from moorage.runtime.engine.isolation import isolated
 from moorage.runtime.engine.portions import PendingChecks
 from moorage.runtime.service import Emit, Input, Service
+from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire import codec
 from moorage.runtime.wire.codec import record_meta
 from moorage.runtime.wire.record_places import RecordPlaces
+from moorage.workers.taint_manager.service import TaintManager
+from moorage.workers.taint_manager.state import TaintManagerPartition
 from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered
+from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -162,6 +166,38 @@ def test_a_key_that_fails_again_after_a_change_is_set_aside_again() -> None:
     flow.advance(10)
     assert fired(flow) == {"a"}
     assert (len(flow.failures), len(letters(flow))) == (2, 2)
+
+
+class FailsOnOne(TaintManager):
+    """A taint-manager that cannot decide on one node when its time has come."""
+
+    @override
+    def _decide_due(self, state: TaintManagerPartition, target: str, until: datetime) -> list[Emit]:
+        wait = state.waits.get(target)
+        if target == "Node/a" and wait is not None and wait.due is not None and wait.due <= until:
+            raise LookupError("no such node")
+        return super()._decide_due(state, target, until)
+
+
+def test_a_node_that_cannot_be_decided_on_delays_no_other_whose_hold_ends() -> None:
+    flow = Owners([FailsOnOne(Settings(taint_add_hold=60))], partitions=1)
+    for name in ("a", "b"):
+        event = ConditionChanged(
+            target=node(name),
+            type="DiskPressure",
+            status=ConditionStatus.TRUE,
+            last_transition_time=START,
+            last_heartbeat_time=START,
+            generation=1,
+        )
+        declared = ResourceDeclared(object={"kind": "Node", "metadata": {"name": name}, "spec": {}}, version=1)
+        flow.produce(RESOURCES, declared.key, declared, partition_key=f"Node/{name}")
+        flow.produce(CONDITIONS, f"Node/{name}|DiskPressure", event, partition_key=f"Node/{name}")
+    flow.advance(100)
+    tainted = {one.target.name: [taint.key for taint in one.taints] for one in flow.events(TAINTS)}
+    assert tainted == {"a": [], "b": ["node.kubernetes.io/disk-pressure"]}
+    assert [key for key, _, _ in letters(flow)] == ["Node/a"]
+    assert len(flow.failures) == 1
 
 
 def test_what_cannot_be_written_has_a_dead_letter_and_the_rest_is_written() -> None:

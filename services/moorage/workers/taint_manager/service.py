@@ -29,7 +29,7 @@ until the next evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
@@ -48,6 +48,7 @@ from moorage.decide.taints.desired.taint_reconciliation import (
     newer_taints,
     reconcile_taints,
 )
+from moorage.runtime.engine.isolation import isolated
 from moorage.runtime.engine.portions import CHECKS, RECORDS
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived
@@ -167,11 +168,8 @@ class TaintManager(Service[TaintManagerPartition]):
             self._begin_checking(state)
         self._check_all(state, now, emits)
         self._follow_policies(state, now, emits)
-        for _ in range(CHECKS):
-            due = state.deadlines.first()
-            if due is None or due[1] > now or len(emits) >= RECORDS:
-                break
-            emits += self._decide_due(state, due[0], now)
+        for target in isolated(_due(state, now, emits), state.wait_no_more):
+            emits += self._decide_due(state, target, now)
         return emits
 
     @override
@@ -365,6 +363,15 @@ class TaintManager(Service[TaintManagerPartition]):
             addons=state.addons.get(target, _NO_ADDONS),
             removed=removed,
         )
+
+
+def _due(state: TaintManagerPartition, now: datetime, emits: Sequence[Emit]) -> Iterator[str]:
+    """Yield a portion of the targets whose waits have ended, the earliest first."""
+    for _ in range(CHECKS):
+        due = state.deadlines.first()
+        if due is None or due[1] > now or len(emits) >= RECORDS:
+            return
+        yield due[0]
 
 
 def _apply_condition(state: TaintManagerPartition, key: str, event: Model | None) -> None:
