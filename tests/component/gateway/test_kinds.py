@@ -28,7 +28,17 @@ from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
 from moorage_schemas.resources.workload_kinds import PROPAGATED, WORKLOAD_KINDS
 from moorage_schemas.taint import HeldTaint, TargetTainted
-from moorage_schemas.topics import BUDGETS, CONDITIONS, EVICTIONS, FLEET, PLACEMENTS, TAINTS, WEBHOOK_STATUSES, ZONES
+from moorage_schemas.topics import (
+    BUDGETS,
+    CONDITIONS,
+    EVICTIONS,
+    FLEET,
+    PLACEMENTS,
+    RESOURCES,
+    TAINTS,
+    WEBHOOK_STATUSES,
+    ZONES,
+)
 from moorage_schemas.webhook_status import WebhookStatusChanged
 from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneWaiting
 
@@ -724,6 +734,37 @@ async def test_a_disruption_budget_shows_what_is_counted_of_it(spec: Json, desir
     }
     own = await gateway.ok("GET", f"{VIEWS}/budgets/poddisruptionbudget.shop.web")
     assert (own["status"]["budget"], own["status"]["healthy"]) == (key, 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition", "expected"),
+    [("DaemonSet", ("False", "SyncFailed"), 0), ("ReplicaSet", ("True", "SufficientPods"), 4)],
+)
+async def test_the_first_pods_of_a_disruption_budget_count_before_the_governor_has_counted_again(
+    kind: str, condition: tuple[str, str], expected: int
+) -> None:
+    gateway = Fixture()
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    await gateway.ok("POST", PDBS, named("web", spec=spec))
+    key = "PodDisruptionBudget/shop/web"
+
+    async def shown() -> tuple[tuple[str, str], int]:
+        status = (await gateway.ok("GET", f"{PDBS}/web"))["status"]
+        (found,) = status["conditions"]
+        return (found["status"], found["reason"]), status["expectedPods"]
+
+    gateway.log.append(BUDGETS, key, FLEET, counted(key))
+    assert await shown() == (("False", "InsufficientPods"), 0)
+    owner = WorkloadRef(kind=kind, namespace="shop", name="web")
+    declared = {"kind": kind, "metadata": {"name": "web", "namespace": "shop"}, "spec": {"replicas": 4}}
+    gateway.log.append(RESOURCES, f"{kind}/shop/web", "", ResourceDeclared(object=declared, version=1))
+    for number in range(4):
+        pod = WorkloadRef(kind="Pod", namespace="shop", name=f"web-{number}")
+        gateway.bound(pod, node_ref("n1"), owner=owner, labels={"app": "web"})
+    assert await shown() == (condition, expected)
+    gateway.log.append(BUDGETS, key, FLEET, counted(key, generation=2, expected=4, healthy=3))
+    assert (await shown())[1] == 4
+    assert (await shown())[0] == ("False", "InsufficientPods"), "the governor also counts what it has granted"
 
 
 async def test_eviction_budgets_and_rates_show_what_is_counted_of_them() -> None:

@@ -158,8 +158,11 @@ class PodDisruptionBudgetKind(Kind[Any]):
             return {**counted_there, **({"held": counted.held} if counted is not None else {})}
         try:
             guard = disruption_of(resource.object)
-            if counted is None:  # the governor counts a new one within a second
-                counted = _counted_here(guard, resource, records)
+            # The governor counts at most once a second. A new budget, or the first pods of one, are counted here until
+            # then: that a budget cannot be computed would be missing for as long.
+            if counted is None or not (counted.expected or counted.failure):
+                here = _counted_here(guard, resource, records)
+                counted = here if counted is None or here.expected or here.failure else counted
             expected, healthy = counted.expected, counted.healthy
             desired = disruptions(guard, pods=expected, healthy=healthy, scale=expected).desired
         except ValueError:  # it was checked when it was declared
