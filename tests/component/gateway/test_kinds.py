@@ -738,9 +738,9 @@ async def test_a_disruption_budget_shows_what_is_counted_of_it(spec: Json, desir
 
 @pytest.mark.parametrize(
     ("kind", "condition", "expected"),
-    [("DaemonSet", ("False", "SyncFailed"), 0), ("ReplicaSet", ("True", "SufficientPods"), 4)],
+    [("DaemonSet", ("False", "SyncFailed"), 0), ("ReplicaSet", ("False", "InsufficientPods"), 4)],
 )
-async def test_the_first_pods_of_a_disruption_budget_count_before_the_governor_has_counted_again(
+async def test_the_first_pod_of_a_disruption_budget_counts_before_the_governor_has_counted_again(
     kind: str, condition: tuple[str, str], expected: int
 ) -> None:
     gateway = Fixture()

@@ -158,7 +158,7 @@ class PodDisruptionBudgetKind(Kind[Any]):
             return {**counted_there, **({"held": counted.held} if counted is not None else {})}
         try:
             guard = disruption_of(resource.object)
-            # The governor counts at most once a second. A new budget, or the first pods of one, are counted here until
+            # The governor counts at most once a second. A new budget, or the first pod of one, is counted here until
             # then: that a budget cannot be computed would be missing for as long.
             if counted is None or not (counted.expected or counted.failure):
                 here = _counted_here(guard, resource, records)

@@ -63,7 +63,7 @@ class Evictions:
         if not node or is_marked(pod) or at(pod, "status", "phase") in _ENDED:
             return  # nothing is disrupted
         tables = self._store.tables
-        guards = selecting(object_id.namespace, at(pod, "metadata", "labels") or {}, tables)
+        guards = selecting(object_id.key, at(pod, "metadata", "labels") or {}, tables)
         if len(guards) > 1:
             raise StatusError(
                 500,

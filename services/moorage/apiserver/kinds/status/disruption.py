@@ -8,7 +8,8 @@ the same records and by the same rules (docs/domain.md, "PodDisruptionBudget").
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from typing_extensions import override
@@ -21,10 +22,10 @@ from moorage.decide.disruption.budgets import (
     DISRUPTION,
     Disruption,
     Disruptions,
-    disruption_of,
     disruptions,
     is_healthy,
 )
+from moorage.decide.disruption.guard_index import Guards
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.condition import HEALTHY, ConditionStatus
 from moorage_schemas.eviction import EvictionState
@@ -61,8 +62,8 @@ class DisruptionIndex(Index):
         """The group of each binding that is about to end, by namespace and record key: its pod was deleted, or its
         eviction is requested. Orders about replicas are in the records of their owners."""
 
-        self.budgets = Groups()
-        """The record keys of the disruption budgets of each namespace."""
+        self.guards = Guards()
+        """The disruption budgets."""
 
         self._of_pod = Groups()
         """The keys of the bindings of each pod that is its own owner."""
@@ -71,9 +72,10 @@ class DisruptionIndex(Index):
     def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
         if topic == "bindings":
             if key.startswith(_POD):
-                self._bound(key, before, after, records)
+                return self._bound(key, before, after, records)
         elif topic == "resources" and key.startswith(_BUDGET):
-            self.budgets.keep(ResourceKey.parse(key).namespace, key, there=after is not None)
+            with suppress(ValueError):  # it was validated when it was declared
+                self.guards.put(key, after.object if after is not None else None)
         else:
             for binding in self._touched(topic, key, before, after, records):
                 self._look(binding, records)
@@ -89,7 +91,11 @@ class DisruptionIndex(Index):
             return (key.removesuffix(_HEALTHY),) if key.endswith(_HEALTHY) else ()
         return (key.rpartition("|")[0],) if topic == "evictions" else tuple(self._of_pod.get(key, ()))
 
-    def _bound(self, key: str, before: Any, after: Any, records: Records) -> None:
+    def _bound(self, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        """Take a change of a binding in. Return the disruption budgets that select the first pod of a group.
+
+        The governor counts at most once a second, and until then their status counts here.
+        """
         pod = BindingKey.parse(key).workload
         namespace = ResourceKey.parse(pod).namespace
         if before is not None:
@@ -100,12 +106,16 @@ class DisruptionIndex(Index):
             if not groups:
                 del self.groups[namespace]
             self._of_pod.discard(pod, key)
+        first: PodGroup | None = None
         if after is not None:
-            group = _group(after)
-            self.groups.setdefault(namespace, Counter())[group] += 1
+            group, groups = _group(after), self.groups.setdefault(namespace, Counter())
+            first = group if group not in groups else None
+            groups[group] += 1
             if not group.owner:
                 self._of_pod.add(pod, key)
         self._look(key, records)
+        found = () if first is None else self.guards.disruptions_of(pod, dict(first.labels))
+        return [ObjectId.of(one.key) for one in found]
 
     def _look(self, key: str, records: Records) -> None:
         """Look at one binding again: whether its pod is unhealthy, and whether it is about to end."""
@@ -146,14 +156,15 @@ def _is_gone(pod: str, bound: Any, records: Records) -> bool:
     return declared is None or declared.uid != bound.uid or bool(declared.object["metadata"].get("deletionTimestamp"))
 
 
-def selecting(namespace: str, labels: dict[str, str], records: Records) -> list[Disruption]:
-    """Return the disruption budgets of a namespace that select a pod, by name."""
-    found = []
-    for key in sorted(records.index(DisruptionIndex).budgets.get(namespace, ())):
-        declared = records.resources.get(key)
-        if declared is not None and (guard := disruption_of(declared.object)).selects(labels):
-            found.append(guard)
-    return found
+def selecting(pod: str, labels: Mapping[str, str], records: Records) -> tuple[Disruption, ...]:
+    """Return the disruption budgets that select a pod, by name.
+
+    Args:
+        pod: its key.
+        labels: its labels.
+        records: the latest records.
+    """
+    return records.index(DisruptionIndex).guards.disruptions_of(pod, labels)
 
 
 def allowed_now(guard: Disruption, records: Records) -> Disruptions:

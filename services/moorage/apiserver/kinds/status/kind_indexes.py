@@ -37,7 +37,7 @@ INDEXES: Final[Mapping[str, tuple[type[Index], ...]]] = {
     "Namespace": (NamespaceIndex,),
     "Node": (TargetIndex,),
     "Pod": (OwnerIndex, DedicatedIndex, ReportIndex, NodeIndex, DisruptionIndex),
-    "PodDisruptionBudget": (BudgetIndex,),
+    "PodDisruptionBudget": (BudgetIndex, DisruptionIndex),
     "PriorityClass": (PriorityIndex,),
     "PropagationPolicy": (PolicyIndex,),
     "ResourceBinding": (OwnerIndex, ReportIndex, NodeIndex, PolicyIndex),
