@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import generate_karmada, generate_ocm, generate_pod_fleets, generate_pods, generate_vectors
+from tests.conformance import (
+    generate_disruptions,
+    generate_karmada,
+    generate_ocm,
+    generate_pod_fleets,
+    generate_pods,
+    generate_vectors,
+)
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -35,11 +42,13 @@ MAKERS: tuple[Callable[[random.Random], Request], ...] = (
     generate_pods.pod,  # three operations share it
     generate_karmada.schedule,
     generate_pod_fleets.schedule,
+    generate_disruptions.budget,
 )
 PROGRAMS: Mapping[str, frozenset[str]] = {
     "upstream-pods": frozenset(generate_pods.OPERATIONS),
     "upstream-karmada": frozenset(generate_karmada.OPERATIONS),
     "upstream-scheduler": frozenset(generate_pod_fleets.OPERATIONS),
+    "upstream-controllers": frozenset({"disruption_budget"}),
 }
 """The programs in `ops` around upstream's code, with the operations that they answer."""
 

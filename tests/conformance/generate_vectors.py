@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import generate_karmada, generate_ocm, generate_pods
+from tests.conformance import generate_disruptions, generate_karmada, generate_ocm, generate_pods
 from tests.support.go_tools import built
 
 Request = dict[str, Any]
@@ -26,7 +26,9 @@ Request = dict[str, Any]
 SEED = 20260102
 VECTORS = Path(__file__).parent / "vectors"
 OPS = Path(__file__).parents[2] / "ops"
-"""The folder of the project's own programs around upstream's code. A file of vectors has the name of its program."""
+"""The folder of the project's own programs around upstream's code."""
+_PROGRAMS = {"disruptions": "upstream-controllers"}
+"""The programs of files of vectors that have another name."""
 
 KEYS = ("a", "b", "example.com/c", "node.kubernetes.io/not-ready")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute", "Bogus", "")
@@ -194,6 +196,12 @@ def karmada_edges(rng: random.Random) -> Request:
     return request
 
 
+def _program(name: str, oracle: Path) -> Path:
+    """The program around upstream's code that answers the requests of a file of vectors."""
+    program = _PROGRAMS.get(name, name)
+    return built(OPS / program) if (OPS / program).is_dir() else oracle
+
+
 def main(only: list[str]) -> int:
     path = Path(os.environ.get("MOORAGE_ORACLE", ""))
     oracle = path / "oracle" if path.is_dir() else path
@@ -208,10 +216,11 @@ def main(only: list[str]) -> int:
         ("ocm_webhook_edges", generate_ocm.taint_webhook, 200),
         ("upstream-pods", generate_pods.pod, 900),
         ("upstream-karmada", generate_karmada.schedule, 250),
+        ("disruptions", generate_disruptions.budget, 250),
     ):
         if only and name not in only:
             continue
-        program = built(OPS / name) if (OPS / name).is_dir() else oracle
+        program = _program(name, oracle)
         if not program.is_file():
             sys.stderr.write(f"MOORAGE_ORACLE: Invalid value: {str(path)!r}: must name the built oracle\n")
             return 2

@@ -133,6 +133,12 @@ def requests_something(request: Vector) -> bool:
     return any(amount != "0" for amount in wanted.values())
 
 
+def is_unreported(pod: Vector) -> bool:
+    """Whether no deployer has reported whether a pod is ready, or that it has started."""
+    ready = {one["status"] for one in pod.get("status", {}).get("conditions", []) if one["type"] == "Ready"}
+    return not ready & {"True", "False"} or pod["status"].get("phase") == "Pending"
+
+
 # For each deviation, the requests whose answers it may change.
 MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
     Deviation.EMPTY_KEY_NEEDS_EXISTS: lambda r: any(
@@ -184,6 +190,7 @@ MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
         any("." in (t.get("timeAdded") or "") for t in taints(r))
         or any("." in (p["metadata"].get("creationTimestamp") or "") for p in r.get("policies", []))
     ),
+    Deviation.UNREPORTED_PODS_COUNT: lambda r: any(map(is_unreported, r.get("pods", []))),
     Deviation.UNSTATED_ROOM_IS_ENOUGH: lambda r: any(
         {"cpu", "memory", "pods"} - node.get("status", {}).get("allocatable", {}).keys() for node in r.get("nodes", [])
     ),
@@ -278,8 +285,23 @@ NODES: list[Vector] = [{"grade": 0, "count": 2}]
 
 NOT_READY: list[Vector] = [{"conditionType": "Ready", "operator": "In", "statusValues": ["False"]}]
 
+ALONE: Vector = {
+    "metadata": {"name": "p", "namespace": "ns", "labels": {"app": "web"}},
+    "spec": {"nodeName": "n"},
+    "status": {"phase": "Pending"},
+}
+ONE_STAYS: Vector = {
+    "metadata": {"name": "b", "namespace": "ns", "generation": 1},
+    "spec": {"selector": {}, "minAvailable": 1},
+}
+
 SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
     # deviation: request, part of upstream's answer, part of ours
+    Deviation.UNREPORTED_PODS_COUNT: (
+        {"op": "disruption_budget", "budgets": [ONE_STAYS], "pods": [ALONE], "evict": "ns/p"},
+        {"eviction": {"code": 201}},
+        {"eviction": {"code": 429, "message": "The disruption budget b needs 1 healthy pods and has 1 currently"}},
+    ),
     Deviation.EMPTY_KEY_NEEDS_EXISTS: (
         {"op": "tolerates", "toleration": {"value": "x"}, "taint": {"key": "a", "value": "x", "effect": "NoExecute"}},
         {"tolerates": True},

@@ -8,13 +8,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from moorage.conformance.request_fields import Answer, RequestError, RequestFields
+from moorage.conformance.request_objects import (
+    Labels,
+    is_terminating,
+    labels_in,
+    name_in,
+    namespace_in,
+    objects,
+    one_object,
+)
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError
 from moorage.decide.kubernetes.quantities import CPU, MEMORY, PODS, QuantityError, whole_amounts
 from moorage.decide.scheduling.nodes.bound_pods import PodFacts
 from moorage.decide.scheduling.nodes.completed_constraints import constraints_of
 from moorage.decide.scheduling.nodes.fleet import Fleet, NodeFacts
 from moorage.decide.scheduling.nodes.plugin import PodRequest
-from moorage.decide.scheduling.nodes.pod_constraints import Labels
 from moorage.decide.scheduling.nodes.pod_shape import PodShape, shape_of
 from moorage.decide.scheduling.nodes.scheduler import NodeScheduler
 from moorage.decide.scheduling.nodes.verdicts import NodeVerdicts
@@ -30,24 +38,23 @@ def pod_schedule(fields: RequestFields) -> Answer:
 
     As upstream, a node has nothing of a resource that it does not state.
     """
-    fields.need("pod")
     fleet = Fleet()
-    for node in _objects(fields, "nodes"):
+    for node in objects(fields, "nodes"):
         fleet.put(_node(node, upstream=fields.upstream))
-    namespaces = {_name(one): _labels(one) for one in _objects(fields, "namespaces")}
+    namespaces = {name_in(one): labels_in(one) for one in objects(fields, "namespaces")}
     fleet.pods.namespace_labels = lambda name: dict(namespaces[name]) if name in namespaces else None
     placed: list[tuple[str, PodFacts]] = []
     fleet.pods.every = lambda: placed
-    for other in _objects(fields, "pods"):
+    for other in objects(fields, "pods"):
         if node_name := _spec(other).node_name:
             taken, worn = _pod(other)
             fleet.take(node_name, taken.requests)
             placed.append((node_name, _facts(other, taken, worn)))
             fleet.pods.add(*placed[-1])
-    pod = dict(fields.inner("pod", (), closed=False).values)
+    pod = one_object(fields, "pod")
     shape, labels = _pod(pod)
     request = PodRequest(
-        shape, namespace=_namespace(pod), labels=labels, volumes=_volumes(fields, _namespace(pod), shape.claims)
+        shape, namespace=namespace_in(pod), labels=labels, volumes=_volumes(fields, namespace_in(pod), shape.claims)
     )
     scheduler = NodeScheduler(fleet)
     verdicts, names = NodeVerdicts(scheduler, request), [one.name for one in scheduler.prioritizers]
@@ -65,12 +72,6 @@ def _answer(verdicts: NodeVerdicts, name: str, prioritizers: Iterable[str]) -> A
     return answer
 
 
-def _objects(fields: RequestFields, name: str) -> list[dict[str, Any]]:
-    return fields.items(
-        name, lambda item, path: dict(RequestFields.of(item, path, (), upstream=False, closed=False).values)
-    )
-
-
 def _node(node: Mapping[str, Any], *, upstream: bool) -> NodeFacts:
     spec, status = node.get("spec") or {}, node.get("status") or {}
     try:
@@ -80,8 +81,8 @@ def _node(node: Mapping[str, Any], *, upstream: bool) -> NodeFacts:
     if upstream:
         offered = {**dict.fromkeys(_ALWAYS_COUNTED, 0), **offered}
     return NodeFacts(
-        name=_name(node),
-        labels=dict(_labels(node)),
+        name=name_in(node),
+        labels=dict(labels_in(node)),
         taints=tuple(
             Taint(key=one.get("key", ""), value=one.get("value", ""), effect=one.get("effect", ""))
             for one in spec.get("taints") or ()
@@ -93,7 +94,7 @@ def _node(node: Mapping[str, Any], *, upstream: bool) -> NodeFacts:
 
 def _pod(pod: Mapping[str, Any]) -> tuple[PodShape, Labels]:
     try:
-        return shape_of(_spec(pod)), _labels(pod)
+        return shape_of(_spec(pod)), labels_in(pod)
     except QuantityError as error:
         raise _refused("pod", pod, str(error)) from None
 
@@ -106,21 +107,21 @@ def _spec(pod: Mapping[str, Any]) -> PodSpec:
 
 
 def _refused(name: str, found: Mapping[str, Any], rule: str) -> RequestError:
-    return RequestError(FieldError(f"{name}[{_name(found)}]", ErrorKind.INVALID, None, rule))
+    return RequestError(FieldError(f"{name}[{name_in(found)}]", ErrorKind.INVALID, None, rule))
 
 
 def _facts(pod: Mapping[str, Any], shape: PodShape, labels: Labels) -> PodFacts:
-    constraints = constraints_of(shape, _namespace(pod), labels) if shape.ports or shape.terms else None
-    terminating = bool((pod.get("metadata") or {}).get("deletionTimestamp"))
-    return PodFacts(_namespace(pod), labels, constraints, terminating)
+    constraints = constraints_of(shape, namespace_in(pod), labels) if shape.ports or shape.terms else None
+    terminating = is_terminating(pod)
+    return PodFacts(namespace_in(pod), labels, constraints, terminating)
 
 
 def _volumes(fields: RequestFields, namespace: str, claims: tuple[str, ...]) -> tuple[BoundVolume, ...]:
-    volumes = {_name(one): read_volume(one) for one in _objects(fields, "volumes")}
+    volumes = {name_in(one): read_volume(one) for one in objects(fields, "volumes")}
     bound = {
-        _name(one): str((one.get("spec") or {}).get("volumeName") or "")
-        for one in _objects(fields, "claims")
-        if _namespace(one) == namespace
+        name_in(one): str((one.get("spec") or {}).get("volumeName") or "")
+        for one in objects(fields, "claims")
+        if namespace_in(one) == namespace
     }
     found = [(claim, bound.get(claim, "")) for claim in claims]
     return tuple(
@@ -128,15 +129,3 @@ def _volumes(fields: RequestFields, namespace: str, claims: tuple[str, ...]) -> 
         for claim, name in found
         if name
     )
-
-
-def _name(found: Mapping[str, Any]) -> str:
-    return str((found.get("metadata") or {}).get("name") or "")
-
-
-def _namespace(found: Mapping[str, Any]) -> str:
-    return str((found.get("metadata") or {}).get("namespace") or "")
-
-
-def _labels(found: Mapping[str, Any]) -> Labels:
-    return tuple(sorted(((found.get("metadata") or {}).get("labels") or {}).items()))

@@ -19,12 +19,11 @@ from moorage.apiserver.machinery.api_errors import Cause, StatusError
 from moorage.apiserver.storage.store import FleetObjects
 from moorage.apiserver.writing.object_records import Caller, ObjectLocks
 from moorage.apiserver.writing.writer import Preconditions, Writer
-from moorage.decide.disruption.budgets import Disruption
+from moorage.decide.disruption.budgets import is_undisrupted
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.refs import TargetKind
 
 _POD: Final = ServedKind(KIND, KIND.versions[0])
-_ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class Evictions:
@@ -60,8 +59,9 @@ class Evictions:
 
     def _check_budgets(self, object_id: ObjectId, pod: dict[str, Any]) -> None:
         node = at(pod, "spec", "nodeName")
-        if not node or is_marked(pod) or at(pod, "status", "phase") in _ENDED:
-            return  # nothing is disrupted
+        phase = str(at(pod, "status", "phase") or "")
+        if is_undisrupted(phase, is_marked=is_marked(pod), bound=bool(node), mirrored=False):
+            return
         tables = self._store.tables
         guards = selecting(object_id.key, at(pod, "metadata", "labels") or {}, tables)
         if len(guards) > 1:
@@ -74,22 +74,14 @@ class Evictions:
             now = allowed_now(guard, tables)
             binding = f"{object_id.key}|{TargetKind.NODE.value}/{node}"
             unhealthy = is_unhealthy(binding, object_id.namespace, tables)
-            if unhealthy and now.lets_go_unhealthy(always=guard.always_allow_unhealthy):
-                continue
-            if unhealthy or now.allowed < 1:
-                raise _refused(guard, now.desired, now.healthy)
+            if not now.lets_go(unhealthy=unhealthy, always=guard.always_allow_unhealthy):
+                raise _refused(now.refusal(guard.key.rpartition("/")[2]))
 
 
-def _refused(guard: Disruption, desired: int, healthy: int) -> StatusError:
-    name = guard.key.rpartition("/")[2]
+def _refused(why: str) -> StatusError:
     return StatusError(
         429,
         "Cannot evict pod as it would violate the pod's disruption budget.",
         reason="TooManyRequests",
-        causes=[
-            Cause(
-                "DisruptionBudget",
-                f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently",
-            )
-        ],
+        causes=[Cause("DisruptionBudget", why)],
     )

@@ -249,9 +249,38 @@ class Disruptions:
         whole = self.scaled and self.desired > 0 and self.healthy >= self.desired
         return always or whole or self.allowed > 0
 
+    def lets_go(self, *, unhealthy: bool, always: bool) -> bool:
+        """Return whether a pod may be evicted. `always` is that of `lets_go_unhealthy`."""
+        return self.lets_go_unhealthy(always=always) if unhealthy else self.allowed > 0
+
+    def refusal(self, name: str) -> str:
+        """Return why a pod may not be evicted, for a budget of this name."""
+        if self.scaled and self.healthy <= self.desired:
+            return f"The disruption budget {name} needs {self.desired} healthy pods and has {self.healthy} currently"
+        why = "" if self.scaled else f" because it failed sync: {NOT_SCALED}"
+        return f"The disruption budget {name} does not allow evicting pods currently{why}"
+
 
 NOT_SCALED: Final = "what makes its pods does not say how many it wants"
 """Why a disruption budget cannot be computed."""
+
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+_NOT_STARTED: Final = "Pending"
+
+
+def is_undisrupted(phase: str, *, is_marked: bool, bound: bool, mirrored: bool) -> bool:
+    """Return whether a pod may always be evicted, because its eviction disrupts nothing.
+
+    Source: `canIgnorePDB` in k8s.io/kubernetes/pkg/registry/core/pod/storage. A pod that is declared here is Pending
+    until something is reported of it, and counts as healthy in the meantime.
+
+    Args:
+        phase: the phase of the pod.
+        is_marked: whether it is being deleted.
+        bound: whether it has a node.
+        mirrored: whether its phase is that of a real cluster.
+    """
+    return is_marked or not bound or phase in _ENDED or (mirrored and phase == _NOT_STARTED)
 
 
 def disruptions(guard: Disruption, *, pods: int, healthy: int, scale: int | None) -> Disruptions:

@@ -110,10 +110,7 @@ class DisruptionCounter(Counter):
     def blocks(self, *, unhealthy: bool = False) -> bool:
         if self.key in self._unread:
             return True
-        count = self.count()
-        if unhealthy:
-            return not count.lets_go_unhealthy(always=self.guard.always_allow_unhealthy)
-        return count.allowed == 0
+        return not self.count().lets_go(unhealthy=unhealthy, always=self.guard.always_allow_unhealthy)
 
     @override
     def words(self) -> str:
