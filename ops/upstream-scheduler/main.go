@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
+	_ "unsafe" // for linkname
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,10 +36,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodeunschedulable"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/podtopologyspread"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/tainttoleration"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumezone"
 	fwruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
+
+//go:linkname podHasPVCs k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding.(*VolumeBinding).podHasPVCs
+func podHasPVCs(pl *volumebinding.VolumeBinding, pod *v1.Pod) (bool, error)
 
 type m = map[string]any
 
@@ -172,7 +178,16 @@ func answer(line []byte) (out m) {
 			}
 		}
 	}
+	if _, err := podHasPVCs(&volumebinding.VolumeBinding{PVCLister: factory.Core().V1().PersistentVolumeClaims().Lister()}, pod); err != nil && strings.HasSuffix(err.Error(), "is being deleted") {
+		for _, n := range infos {
+			verdicts[n.Node().Name]["VolumeBinding"] = []string{err.Error()}
+			passed[n.Node().Name] = false
+		}
+	}
 	for _, n := range infos {
+		if verdicts[n.Node().Name]["VolumeBinding"] != nil {
+			continue
+		}
 		for _, v := range pod.Spec.Volumes {
 			if v.PersistentVolumeClaim == nil {
 				continue

@@ -79,6 +79,11 @@ def requirement(rng: random.Random, key: str, values: Sequence[str], *, wrong: b
     return made
 
 
+def marked(rng: random.Random, share: float = 0.12) -> Request:
+    """The metadata of an object that may be one that is being deleted."""
+    return {"deletionTimestamp": NOW, "finalizers": ["x"]} if chance(rng, share) else {}
+
+
 def selector(rng: random.Random, *, wrong: bool = False) -> Request:
     if chance(rng, 0.1):
         return {}
@@ -103,8 +108,7 @@ def cluster(rng: random.Random, name: str) -> Request:
     if chance(rng, 0.8):
         labels[f"{PREFIX}/clusterset"] = rng.choice((*SETS[:3], *SETS, "nosuch", ""))
     metadata: Request = {"name": name, "labels": labels}
-    if chance(rng, 0.05):
-        metadata["deletionTimestamp"] = NOW
+    metadata |= marked(rng, 0.05)
     spec: Request = {}
     if chance(rng, 0.5):
         spec["taints"] = [taint(rng) for _ in range(rng.randint(0, 3))]
@@ -195,7 +199,7 @@ def decision(rng: random.Random, namespace: str, placement: str, number: int, na
         }
     chosen = [name for name in (*names, "gone") if chance(rng, 0.35)]
     return {
-        "metadata": {"namespace": namespace, "name": f"{placement}-decision-{number}", "labels": labels},
+        "metadata": {"namespace": namespace, "name": f"{placement}-decision-{number}", "labels": labels, **marked(rng)},
         "status": {
             "decisions": [
                 {"clusterName": name, "reason": "" if chance(rng, 0.97) else "old"} for name in sorted(chosen)
@@ -221,7 +225,7 @@ def score(rng: random.Random, name: str, *, expires: bool) -> Request:
         status["scores"].append({"name": "demo", "value": rng.choice((7, 5000, -5000))})
     if chance(rng, 0.3):
         status["validUntil"] = "2025-12-31T23:59:59Z" if expires else rng.choice((NOW, "2026-01-01T00:00:01Z"))
-    return {"metadata": {"namespace": name, "name": "demo"}, "status": status}
+    return {"metadata": {"namespace": name, "name": "demo", **marked(rng)}, "status": status}
 
 
 def cluster_set(rng: random.Random, name: str, *, wrong: bool) -> Request:
@@ -241,7 +245,7 @@ def cluster_set(rng: random.Random, name: str, *, wrong: bool) -> Request:
             )
         )
     spec: Request = {} if kind == "" and not wrong and chance(rng, 0.5) else {"clusterSelector": made}
-    return {"metadata": {"name": name}, "spec": spec}
+    return {"metadata": {"name": name, **marked(rng)}, "spec": spec}
 
 
 def sets_and_bindings(rng: random.Random) -> Request:
@@ -251,7 +255,8 @@ def sets_and_bindings(rng: random.Random) -> Request:
         if chance(rng, 0.6):
             namespace = "team" if chance(rng, 0.85) else "other"
             bound = name if chance(rng, 0.95) else "alpha"
-            bindings.append({"metadata": {"namespace": namespace, "name": name}, "spec": {"clusterSet": bound}})
+            metadata = {"namespace": namespace, "name": name, **marked(rng)}
+            bindings.append({"metadata": metadata, "spec": {"clusterSet": bound}})
     sets = [cluster_set(rng, name, wrong=name == wrong) for name in SETS if chance(rng, 0.75)]
     return {"clusterSets": sets, "bindings": bindings}
 
@@ -262,8 +267,7 @@ def schedule(rng: random.Random) -> Request:
     metadata: Request = {"namespace": "team", "name": "web"}
     if chance(rng, 0.04):
         metadata["annotations"] = {f"{PREFIX}/experimental-scheduling-disable": rng.choice(("true", "false"))}
-    if chance(rng, 0.02):
-        metadata |= {"deletionTimestamp": NOW, "finalizers": ["x"]}
+    metadata |= marked(rng, 0.02)
     placement: Request = {"metadata": metadata, "spec": spec_of(rng, count)}
     request: Request = {
         "op": "ocm_schedule",
@@ -299,8 +303,7 @@ def schedule(rng: random.Random) -> Request:
 
 def taint_controller(rng: random.Random) -> Request:
     made: Request = {"metadata": {"name": "c1"}, "spec": {"taints": [taint(rng) for _ in range(rng.randint(0, 4))]}}
-    if chance(rng, 0.1):
-        made["metadata"] |= {"deletionTimestamp": NOW, "finalizers": ["x"]}
+    made["metadata"] |= marked(rng)
     kinds = ("ManagedClusterConditionAvailable", "ManagedClusterConditionAvailable", "ManagedClusterJoined", "Other")
     made["status"] = {
         "conditions": [
@@ -327,7 +330,10 @@ def taint_webhook(rng: random.Random) -> Request:
         new.append(one)
     new += [taint(rng) for _ in range(rng.choice((0, 0, 1)))]
     rng.shuffle(new)
-    request: Request = {"op": "ocm_taint_webhook", "cluster": {"metadata": {"name": "c1"}, "spec": {"taints": new}}}
+    request: Request = {
+        "op": "ocm_taint_webhook",
+        "cluster": {"metadata": {"name": "c1", **marked(rng)}, "spec": {"taints": new}},
+    }
     if chance(rng, 0.8):
         request["old"] = {"spec": {"taints": old}}
     return request

@@ -43,6 +43,11 @@ def _labels(rng: random.Random) -> dict[str, str]:
     return {key: rng.choice(values) for key, values in LABELS.items() if rng.random() < 0.75}
 
 
+def _marked(rng: random.Random) -> Request:
+    """The metadata of an object that may be one that is being deleted."""
+    return {"deletionTimestamp": "2026-01-01T00:00:00Z"} if rng.random() < 0.1 else {}
+
+
 def _node(rng: random.Random, number: int) -> Request:
     name = f"n{number}"
     labels = {HOST: name} if rng.random() < 0.92 else {}
@@ -61,14 +66,14 @@ def _node(rng: random.Random, number: int) -> Request:
     if rng.random() < 0.05:
         spec["unschedulable"] = True
     offered = {"cpu": "64", "memory": "256Gi", "pods": rng.choice(("110", "110", "3"))}
-    return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": {"allocatable": offered}}
+    metadata = {"name": name, "labels": labels, **_marked(rng)}
+    return {"metadata": metadata, "spec": spec, "status": {"allocatable": offered}}
 
 
 def _placed(rng: random.Random, number: int, names: list[str], aspects: list[str]) -> Request:
     pod = _pod(rng, f"p{number}", aspects, own=False)
     pod["spec"]["nodeName"] = rng.choice(names)
-    if rng.random() < 0.1:
-        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    pod["metadata"] |= _marked(rng)
     return pod
 
 
@@ -204,7 +209,13 @@ def _spread(rng: random.Random, when: str) -> Request:
 
 def _namespaces(rng: random.Random) -> list[Request]:
     return [
-        {"metadata": {"name": name, "labels": _some(rng, {"team": rng.choice("ab"), "stage": "prod"}, 0.6)}}
+        {
+            "metadata": {
+                "name": name,
+                **_marked(rng),
+                "labels": _some(rng, {"team": rng.choice("ab"), "stage": "prod"}, 0.6),
+            }
+        }
         for name in NAMESPACES
         if rng.random() < 0.9
     ]
@@ -221,7 +232,7 @@ def _volumes(rng: random.Random, pod: Request) -> Request:
                 one["values"] = rng.choice((["a"], ["a", "b"], ["n0", "n1", "1"]))
             spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [one]}]}}
         labels = _some(rng, {ZONE: rng.choice(("a", "b", "a__b")), OLD_ZONE: "a", REGION: "x"}, 0.25)
-        volumes.append({"metadata": {"name": f"v{number}", "labels": labels}, "spec": spec})
+        volumes.append({"metadata": {"name": f"v{number}", "labels": labels, **_marked(rng)}, "spec": spec})
         mounted.append({"name": f"m{number}", "persistentVolumeClaim": {"claimName": f"c{number}"}})
         claims.append(
             {
@@ -229,6 +240,7 @@ def _volumes(rng: random.Random, pod: Request) -> Request:
                     "name": f"c{number}",
                     "namespace": pod["metadata"]["namespace"],
                     "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+                    **_marked(rng),
                 },
                 "spec": {"volumeName": f"v{number}"},
             }

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import generate_disruptions, generate_karmada, generate_ocm, generate_pods
+from tests.conformance import generate_disruptions, generate_karmada, generate_ocm, generate_pod_fleets, generate_pods
 from tests.support.go_tools import built
 
 Request = dict[str, Any]
@@ -27,7 +27,7 @@ SEED = 20260102
 VECTORS = Path(__file__).parent / "vectors"
 OPS = Path(__file__).parents[2] / "ops"
 """The folder of the project's own programs around upstream's code."""
-_PROGRAMS = {"disruptions": "upstream-controllers"}
+_PROGRAMS = {"disruptions": "upstream-controllers", "pod_schedule": "upstream-scheduler"}
 """The programs of files of vectors that have another name."""
 
 KEYS = ("a", "b", "example.com/c", "node.kubernetes.io/not-ready")
@@ -161,7 +161,8 @@ def ctp_edges(rng: random.Random) -> Request:
     for name in ("zone", "region", "provider"):
         if rng.random() < 0.5:
             spec[name] = rng.choice(FIELD_VALUES[name])
-    cluster = {"metadata": {"name": "c1", "labels": rng.choice(({}, {"tier": "gold"}))}, "spec": spec}
+    metadata = {"name": "c1", "labels": rng.choice(({}, {"tier": "gold"})), **generate_ocm.marked(rng)}
+    cluster = {"metadata": metadata, "spec": spec}
 
     def match() -> Request:
         operator = rng.choice(("In", "In", "NotIn", "NotIn", "Bogus"))
@@ -175,7 +176,8 @@ def ctp_edges(rng: random.Random) -> Request:
         policy: Request = {"addOnConditions": add, "removeOnConditions": remove, "taints": made}
         if rng.random() < 0.7:
             policy["targetClusters"] = affinity(rng)
-        policies.append({"metadata": {"name": name, "creationTimestamp": rng.choice(CREATED)}, "spec": policy})
+        metadata = {"name": name, "creationTimestamp": rng.choice(CREATED), **generate_ocm.marked(rng)}
+        policies.append({"metadata": metadata, "spec": policy})
     conditions = [{"type": name, "status": rng.choice(STATUSES)} for name in CONDITIONS[:3] if rng.random() < 0.8]
     request: Request = {"op": "ctp", "cluster": cluster, "conditions": conditions, "policies": policies}
     request["taints"] = list({(t["key"], t["effect"]): t for t in some(rng, lambda: taint(rng), 3)}.values())
@@ -216,6 +218,7 @@ def main(only: list[str]) -> int:
         ("ocm_webhook_edges", generate_ocm.taint_webhook, 200),
         ("upstream-pods", generate_pods.pod, 900),
         ("upstream-karmada", generate_karmada.schedule, 250),
+        ("pod_schedule", generate_pod_fleets.schedule, 300),
         ("disruptions", generate_disruptions.budget, 250),
     ):
         if only and name not in only:

@@ -26,7 +26,7 @@ from moorage.decide.scheduling.nodes.plugin import PodRequest
 from moorage.decide.scheduling.nodes.pod_shape import PodShape, shape_of
 from moorage.decide.scheduling.nodes.scheduler import NodeScheduler
 from moorage.decide.scheduling.nodes.verdicts import NodeVerdicts
-from moorage.decide.scheduling.nodes.volumes import BoundVolume, read_volume
+from moorage.decide.scheduling.nodes.volumes import BoundVolume, claimed, read_volume
 from moorage_schemas.resources.pod import PodSpec
 from moorage_schemas.taint import Taint
 
@@ -118,14 +118,10 @@ def _facts(pod: Mapping[str, Any], shape: PodShape, labels: Labels) -> PodFacts:
 
 def _volumes(fields: RequestFields, namespace: str, claims: tuple[str, ...]) -> tuple[BoundVolume, ...]:
     volumes = {name_in(one): read_volume(one) for one in objects(fields, "volumes")}
-    bound = {
-        name_in(one): str((one.get("spec") or {}).get("volumeName") or "")
-        for one in objects(fields, "claims")
-        if namespace_in(one) == namespace
-    }
-    found = [(claim, bound.get(claim, "")) for claim in claims]
-    return tuple(
-        volumes[name]._replace(claim=claim) if name in volumes else BoundVolume(claim, name, exists=False)
-        for claim, name in found
-        if name
-    )
+    declared = {name_in(one): one for one in objects(fields, "claims") if namespace_in(one) == namespace}
+    found = []
+    for claim in claims:
+        one = declared.get(claim, {})
+        name = str((one.get("spec") or {}).get("volumeName") or "")
+        found.append(claimed(claim, name, volumes.get(name), leaving=is_terminating(one)))
+    return tuple(volume for volume in found if volume is not None)

@@ -148,6 +148,20 @@ async def test_a_deleted_machine_set_takes_its_nodes_with_it_and_no_others() -> 
         assert names(gateway) == ["workers-mine"]
 
 
+async def test_a_machine_set_that_finalizers_hold_makes_and_removes_no_nodes() -> None:
+    async with keeping(Fixture()) as gateway:
+        held = machine_set(2)
+        held["metadata"]["finalizers"] = ["example.com/held"]
+        await gateway.ok("POST", SETS, held)
+        await until(gateway, number(gateway, 2))
+        await gateway.ok("DELETE", f"{SETS}/workers")
+        await gateway.ok("DELETE", f"{NODES}/{names(gateway)[0]}")
+        await gateway.ok("PATCH", f"{SETS}/workers", {"spec": {"replicas": 5}})
+        await gateway.ok("POST", SETS, {**machine_set(1), "metadata": {"name": "others"}})
+        await until(gateway, lambda: any(name.startswith("others") for name in names(gateway)))
+        assert len([name for name in names(gateway) if name.startswith("workers")]) == 1
+
+
 async def test_a_deleted_namespace_takes_machine_sets_and_their_nodes_with_it() -> None:
     async with keeping(Fixture()) as gateway:
         await gateway.ok("POST", SETS, machine_set(2))

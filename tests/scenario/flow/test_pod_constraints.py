@@ -199,6 +199,21 @@ def test_a_claim_without_a_volume_rules_nothing_out() -> None:
     assert placed(world) == {"web": "n1"}
 
 
+def test_a_claim_that_is_being_deleted_takes_no_more_pods() -> None:
+    world = fleet(n1="a")
+    mounts: dict[str, Any] = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}
+    world.declare("PersistentVolumeClaim", "data", {"volumeName": "disk"})
+    world.declare("PersistentVolume", "disk")
+    pod(world, "early", **mounts)
+    world.mark("PersistentVolumeClaim", "data", "kubernetes.io/pvc-protection")
+    pod(world, "late", **mounts)
+    assert placed(world) == {"early": "n1", "late": "-"}
+    assert '1 persistentvolumeclaim "data" is being deleted' in world.pods()["late"].message
+    world.delete("PersistentVolumeClaim", "data")
+    world.declare("PersistentVolumeClaim", "data", {"volumeName": "disk"})
+    assert placed(world.run()) == {"early": "n1", "late": "n1"}
+
+
 def test_constraints_outlive_a_restart() -> None:
     world = fleet(n1="a", n2="b")
     pod(world, "one", **ports(80), nodeSelector={HOST: "n1"})

@@ -249,6 +249,14 @@ def test_labels_are_written_with_the_taints_only_when_they_change_and_of_managed
     shown = reconcile_taints(first.event, target, conditions("Unknown"), at(100))
     assert shown.event is not None
     assert shown.event.labels == {MANAGER: "available"}
+    mark = {"deletionTimestamp": "2026-01-01T00:01:00Z"}
+    leaving = declared("ManagedCluster", "c1", version=2, metadata=mark)
+    for status in ("Unknown", "False"):
+        kept = reconcile_taints(first.event, leaving, conditions(status), at(100), addons=addons)
+        assert kept.event is None, "a cluster that is being deleted keeps its labels and taints"
+    fresh = reconcile_taints(None, leaving, conditions("Unknown"), at(100), addons=addons)
+    assert fresh.event is not None
+    assert (fresh.event.labels, fresh.event.taints) == ({}, ())
     other = reconcile_taints(first.event, declared("ManagedCluster", "c1", uid="v"), {}, at(200), addons=addons)
     assert other.event is not None
     assert other.event.labels == {}, "another cluster of that name"

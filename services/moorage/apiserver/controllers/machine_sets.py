@@ -48,6 +48,8 @@ class MachineKeeper(ObjectController):
         uid, tables = name, self._store.tables
         key = self._index.machine_sets.get(uid)
         declared = tables.resources.get(key) if key is not None else None
+        if declared is not None and is_marked(declared.object):
+            return ""  # as with other controllers, its machines stay as they are until it is deleted
         present = _machines_of(uid, tables)
         plan = machine_sets.plan(machine_sets.wanted_replicas(declared.object) if declared is not None else 0, present)
         work: list[Awaitable[object]] = [self._remove(machine, uid) for machine in plan.remove[:_AT_ONCE]]

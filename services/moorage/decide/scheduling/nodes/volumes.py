@@ -32,6 +32,23 @@ class BoundVolume(NamedTuple):
     zones: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Its labels about zones and regions, each with the values that a node may have."""
 
+    leaving: bool = False
+    """Whether the claim is being deleted. Then no pod can begin to use it."""
+
+
+def claimed(claim: str, name: str, known: BoundVolume | None, *, leaving: bool) -> BoundVolume | None:
+    """Return the volume of a claim. None if the claim has no demands on nodes.
+
+    Args:
+        claim: the name of the claim.
+        name: the name of the volume to which it is bound. Empty for none.
+        known: the volume of this name, if it exists.
+        leaving: whether the claim is being deleted.
+    """
+    if name and known is not None:
+        return known._replace(claim=claim, leaving=leaving)
+    return BoundVolume(claim, name, exists=not name, leaving=leaving) if name or leaving else None
+
 
 def read_volume(found: Mapping[str, Any]) -> BoundVolume:
     """Return the facts of a PersistentVolume, without its claim. An unreadable node affinity selects no node."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+from moorage.decide.kubernetes.unstructured import part
 from moorage.decide.taints.desired.addons import AddOns, Labels, Named, add_on_labels, is_reporting
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
 from moorage.decide.taints.desired.cluster_taint_policy import Act, TaintPolicy, acts
@@ -391,7 +392,9 @@ def reconcile_taints(
     """
     known = current if current is not None and current.target_uid == resource.uid else None
     generation = (current.generation if current is not None else 0) + 1
-    desired = _desired(known, resource, conditions, now, generation=generation, grant=grant, holds=rules.holds)
+    kept = _keeps_taints(resource)
+    said = {} if kept else conditions
+    desired = _desired(known, resource, said, now, generation=generation, grant=grant, holds=rules.holds)
     desired.work_out(resource)
     applied = known.wishes_applied if known is not None else 0
     edits = sorted((edit for edit in resource.wishes if edit.generation > applied), key=lambda edit: edit.generation)
@@ -400,7 +403,8 @@ def reconcile_taints(
     due, labels = settles_at, Labels(known.labels if known is not None else {})
     if addons is not None and resource.kind == TargetKind.MANAGED_CLUSTER.value:
         reporting = is_reporting(desired.conditions)
-        labels = add_on_labels(labels.labels, addons, reporting=reporting, now=desired.now, removed=removed)
+        gone = () if kept else removed
+        labels = add_on_labels(labels.labels, addons, reporting=reporting, now=desired.now, removed=gone)
         due = _first(due, labels.due)
     incident, since = desired.incident
     after: dict[str, Any] = {
@@ -450,9 +454,18 @@ def _desired(
         incident=incident_of(resource.kind, own, known, generation, now),
         grant=grant if grant is not None and (grant.target_uid in {"", uid} or not uid) else None,
         zone=zone_of_target(resource),
-        first=known is None,
+        first=known is None and not _keeps_taints(resource),
         kept=resource.mirrored is not None and resource.mirrored.keeps_taints,
     )
+
+
+def _keeps_taints(resource: ResourceDeclared) -> bool:
+    """Return whether a managed cluster is being deleted. Then its taints of conditions and its labels stay as they are.
+
+    Source: open-cluster-management.io/ocm/pkg/registration/hub/taint and hub/addon.
+    """
+    marked = part(resource.object, "metadata").get("deletionTimestamp")
+    return bool(marked) and resource.kind == TargetKind.MANAGED_CLUSTER.value
 
 
 def next_taints(

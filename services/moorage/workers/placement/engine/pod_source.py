@@ -95,6 +95,9 @@ class PodSource:
         A mirrored pod on a node exists as long as its record, as in Kubernetes.
         """
 
+        self.keeps_pods = marked and not self.finished
+        """Whether it is a controller that is being deleted, and keeps its pods as they are until then."""
+
         try:
             if event.kind == POD:
                 self._shape = (-1, self._read(event.object.get("spec") or {}))
@@ -105,7 +108,8 @@ class PodSource:
                 if self.mirrored:
                     self._follow_cluster(event, ended=ended)
             else:
-                self.controller = replace(controller_of(event.object), ref=self.ref)
+                controller = controller_of(event.object)
+                self.controller = replace(controller, ref=self.ref, paused=controller.paused or self.keeps_pods)
                 self._read_template(())
         except (QuantityError, WorkloadError, ValidationError) as error:
             self.error = str(error)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from moorage.workers.placement.pods.pod_state import PodDecision
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.workload_kinds import POD
 from moorage_schemas.trusted_events import trusted
+
+_DEPLOYMENT: Final = "Deployment"
+"""The kind whose pods are replaced while it is being deleted, because they belong to its ReplicaSets."""
 
 
 def owner_steps(binder: Binder, work: Work, *, claimed: bool) -> Iterator[None]:
@@ -144,6 +148,10 @@ def _controller_steps(binder: Binder, owner: PodSource, controller: WorkloadCont
         yield
     yield from _end_all(binder, [one for one in mine.values() if one.pending and binder.ordered_away(one)])
     binder.begin(work)
+    if owner.keeps_pods:
+        nodes = _daemon_slots(binder, owner) if controller.daemon else None
+        yield from _fill_known(binder, owner, controller, binder.state.pods_of(owner.key).values(), nodes)
+        return
     wanted = _daemon_slots(binder, owner) if controller.daemon else dict.fromkeys(range(controller.replicas))
     surplus = [one for one in binder.state.pods_of(owner.key).values() if one.index not in wanted]
     yield from _end_all(binder, [one for one in surplus if not (controller.daemon and binder.waits(one))])
@@ -187,6 +195,9 @@ def _steps_at_nodes(binder: Binder, owner: PodSource, controller: WorkloadContro
         there = state.pods_at(owner.key, index)
         if any(binder.waits(one) for one in there):
             continue
+        if owner.keeps_pods:
+            yield from _fill_known(binder, owner, controller, there, {index: name} if name in view.fleet else {})
+            continue
         if _eligible(binder, owner, name) or (
             name in view.fleet
             and any(one.placed and one.node == name for one in there)
@@ -195,6 +206,22 @@ def _steps_at_nodes(binder: Binder, owner: PodSource, controller: WorkloadContro
             yield from _fill(binder, owner, controller, {index: name}, {index: there})
         else:
             yield from _end_all(binder, there)
+
+
+def _fill_known(
+    binder: Binder,
+    owner: PodSource,
+    controller: WorkloadController,
+    known: Iterable[PodDecision],
+    nodes: Mapping[int, str | None] | None,
+) -> Iterator[None]:
+    """Place those pods of an owner that wait for a node. It is being deleted, so it makes no others and ends none.
+
+    `nodes` has the nodes of a DaemonSet's pods by their index.
+    """
+    for one in [one for one in known if one.pending and (nodes is None or one.index in nodes)]:
+        binder.place(owner, _again(controller, one, nodes[one.index] if nodes is not None else None))
+        yield
 
 
 def _fill(
@@ -279,6 +306,10 @@ def _leave(
         _place_again(binder, owner, last, leaving)
         return
     if leaving.waits and (_waits_for_its_place(controller) or _is_replaced(binder, last)):
+        return
+    if owner.keeps_pods and owner.ref.kind != _DEPLOYMENT:
+        if not leaving.waits:
+            binder.end(last)
         return
     if not leaving.waits and _is_replaced(binder, last):
         binder.end(last)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from sys import intern
 from typing import Any, Final
 
-from moorage.decide.scheduling.nodes.volumes import BoundVolume, read_volume
+from moorage.decide.scheduling.nodes.volumes import BoundVolume, claimed, read_volume
 from moorage.decide.scheduling.nodes.workloads import text_labels
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.resource import ResourceDeclared
@@ -26,6 +26,9 @@ class Surroundings:
     def __init__(self) -> None:
         self._labels: dict[str, dict[str, str]] = {}
         self._volume_of: dict[tuple[str, str], str] = {}
+        self._leaving: dict[tuple[str, str], bool] = {}
+        """The claims that are being deleted."""
+
         self._volumes: dict[str, BoundVolume] = {}
 
     def fold(self, key: str, event: ResourceDeclared | None) -> bool:
@@ -35,10 +38,10 @@ class Surroundings:
         if kind == NAMESPACE:
             return self._fold_namespace(name, found)
         if kind == CLAIM:
-            spec = (found.get("spec") or {}) if found is not None else {}
-            if found is not None and (found.get("metadata") or {}).get("deletionTimestamp"):
-                spec = {}  # no pod can begin to use it
-            return _put(self._volume_of, (intern(namespace), name), str(spec.get("volumeName") or "") or None)
+            claim = (intern(namespace), name)
+            spec, metadata = ((found or {}).get(part) or {} for part in ("spec", "metadata"))
+            marked = _put(self._leaving, claim, bool(metadata.get("deletionTimestamp")) or None)
+            return _put(self._volume_of, claim, str(spec.get("volumeName") or "") or None) or marked
         return _put(self._volumes, name, read_volume(found) if found is not None else None)
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
@@ -47,14 +50,16 @@ class Surroundings:
 
     def volumes_of(self, namespace: str, claims: tuple[str, ...]) -> tuple[BoundVolume, ...]:
         """Return the volumes of claims. Claims that are not bound, or not declared, have none."""
-        bound = ((claim, self._volume_of.get((namespace, claim), "")) for claim in claims)
-        return tuple(
-            known._replace(claim=claim)
-            if (known := self._volumes.get(name)) is not None
-            else BoundVolume(claim, name, exists=False)
-            for claim, name in bound
-            if name
+        found = (
+            claimed(
+                claim,
+                name := self._volume_of.get((namespace, claim), ""),
+                self._volumes.get(name),
+                leaving=(namespace, claim) in self._leaving,
+            )
+            for claim in claims
         )
+        return tuple(volume for volume in found if volume is not None)
 
     def _fold_namespace(self, name: str, found: Mapping[str, Any] | None) -> bool:
         before = self.labels_of(name)

@@ -1,6 +1,7 @@
 """Nodes from which a volume of the pod cannot be reached: the `nodeAffinity` of the PersistentVolume of a bound claim.
 
-A claim that is not bound to a volume rules out no node (`unbound-claims-anywhere`).
+A claim that is not bound to a volume rules out no node (`unbound-claims-anywhere`). One that is being deleted rules out
+every node.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ class VolumeBinding(NodeFilter):
     @override
     def objections(self, request: PodRequest, fleet: Fleet) -> Iterable[tuple[str, Mask]]:
         for volume in request.volumes:
+            if volume.leaving:
+                yield f'persistentvolumeclaim "{volume.claim}" is being deleted', np.ones(fleet.rows, dtype=np.bool_)
+                return
+        for volume in request.volumes:
             if not volume.exists:
                 missing = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
                 yield missing, np.ones(fleet.rows, dtype=np.bool_)
@@ -43,7 +48,9 @@ class VolumeBinding(NodeFilter):
     def details(self, request: PodRequest, fleet: Fleet, target: str) -> Iterable[str]:
         row = fleet.row_of(target)
         for volume in request.volumes:
-            if not volume.exists:
+            if volume.leaving:
+                yield f"claim {volume.claim} is being deleted"
+            elif not volume.exists:
                 yield f"claim {volume.claim}: volume {volume.name} does not exist"
             elif volume.required is not None:
                 selects = "selects" if _reaching(volume.required, fleet)[row] else "does not select"
