@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance import (
+    generate_daemons,
     generate_disruptions,
     generate_karmada,
     generate_ocm,
@@ -43,12 +44,13 @@ MAKERS: tuple[Callable[[random.Random], Request], ...] = (
     generate_karmada.schedule,
     generate_pod_fleets.schedule,
     generate_disruptions.budget,
+    generate_daemons.status,
 )
 PROGRAMS: Mapping[str, frozenset[str]] = {
     "upstream-pods": frozenset(generate_pods.OPERATIONS),
     "upstream-karmada": frozenset(generate_karmada.OPERATIONS),
     "upstream-scheduler": frozenset(generate_pod_fleets.OPERATIONS),
-    "upstream-controllers": frozenset({"disruption_budget"}),
+    "upstream-controllers": frozenset({"disruption_budget", "daemonset_status"}),
 }
 """The programs in `ops` around upstream's code, with the operations that they answer."""
 

@@ -18,7 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conformance import generate_disruptions, generate_karmada, generate_ocm, generate_pod_fleets, generate_pods
+from tests.conformance import (
+    generate_daemons,
+    generate_disruptions,
+    generate_karmada,
+    generate_ocm,
+    generate_pod_fleets,
+    generate_pods,
+)
 from tests.support.go_tools import built
 
 Request = dict[str, Any]
@@ -27,7 +34,11 @@ SEED = 20260102
 VECTORS = Path(__file__).parent / "vectors"
 OPS = Path(__file__).parents[2] / "ops"
 """The folder of the project's own programs around upstream's code."""
-_PROGRAMS = {"disruptions": "upstream-controllers", "pod_schedule": "upstream-scheduler"}
+_PROGRAMS = {
+    "disruptions": "upstream-controllers",
+    "daemons": "upstream-controllers",
+    "pod_schedule": "upstream-scheduler",
+}
 """The programs of files of vectors that have another name."""
 
 KEYS = ("a", "b", "example.com/c", "node.kubernetes.io/not-ready")
@@ -220,6 +231,7 @@ def main(only: list[str]) -> int:
         ("upstream-karmada", generate_karmada.schedule, 250),
         ("pod_schedule", generate_pod_fleets.schedule, 300),
         ("disruptions", generate_disruptions.budget, 250),
+        ("daemons", generate_daemons.status, 250),
     ):
         if only and name not in only:
             continue

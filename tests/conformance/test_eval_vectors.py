@@ -190,6 +190,7 @@ MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
         any("." in (t.get("timeAdded") or "") for t in taints(r))
         or any("." in (p["metadata"].get("creationTimestamp") or "") for p in r.get("policies", []))
     ),
+    Deviation.READY_IS_AVAILABLE: lambda r: bool(r["daemonSet"]["spec"].get("minReadySeconds")),
     Deviation.UNREPORTED_PODS_COUNT: lambda r: any(map(is_unreported, r.get("pods", []))),
     Deviation.UNSTATED_ROOM_IS_ENOUGH: lambda r: any(
         {"cpu", "memory", "pods"} - node.get("status", {}).get("allocatable", {}).keys() for node in r.get("nodes", [])
@@ -290,6 +291,21 @@ ALONE: Vector = {
     "spec": {"nodeName": "n"},
     "status": {"phase": "Pending"},
 }
+NODE: Vector = {"metadata": {"name": "n"}}
+SLOW: Vector = {
+    "metadata": {"name": "d", "namespace": "ns", "uid": "u"},
+    "spec": {"selector": {"matchLabels": {"a": "b"}}, "minReadySeconds": 30, "template": {"spec": {"containers": []}}},
+}
+DAEMON: Vector = {
+    "metadata": {
+        "name": "p",
+        "namespace": "ns",
+        "labels": {"a": "b"},
+        "ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "u", "controller": True}],
+    },
+    "spec": {"nodeName": "n"},
+    "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+}
 ONE_STAYS: Vector = {
     "metadata": {"name": "b", "namespace": "ns", "generation": 1},
     "spec": {"selector": {}, "minAvailable": 1},
@@ -297,6 +313,11 @@ ONE_STAYS: Vector = {
 
 SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
     # deviation: request, part of upstream's answer, part of ours
+    Deviation.READY_IS_AVAILABLE: (
+        {"op": "daemonset_status", "now": "2026-01-01T00:00:10Z", "nodes": [NODE], "pods": [DAEMON], "daemonSet": SLOW},
+        {"numberReady": 1, "numberAvailable": 0},
+        {"numberReady": 1, "numberAvailable": 1},
+    ),
     Deviation.UNREPORTED_PODS_COUNT: (
         {"op": "disruption_budget", "budgets": [ONE_STAYS], "pods": [ALONE], "evict": "ns/p"},
         {"eviction": {"code": 201}},

@@ -103,6 +103,7 @@ class Deviation(Enum):
     ORPHANED_PODS_ARE_MADE_AGAIN = "orphaned-pods-are-made-again"
     CONTROLLERS_RELEASE_NO_PODS = "controllers-release-no-pods"
     STATEFUL_PODS_AT_ONCE = "stateful-pods-at-once"
+    READY_IS_AVAILABLE = "ready-is-available"
     NO_PROGRESS_DEADLINE = "no-progress-deadline"
     UPDATE_WITHOUT_VERSION = "update-without-version"
     POD_GOES_AT_ONCE = "pod-goes-at-once"

@@ -204,7 +204,7 @@ async def test_a_report_ends_with_the_binding_and_a_later_binding_begins_without
     assert (await shown(gateway))[0] == "Running"
 
 
-NOT_COUNTED = {"observedGeneration", "numberMisscheduled", "conditions"}
+NOT_COUNTED = {"observedGeneration", "conditions"}
 
 
 def counts(status: Json) -> dict[str, int]:
@@ -231,18 +231,6 @@ def counts(status: Json) -> dict[str, int]:
             "ReplicaSet",
             {"replicas": 3, "scheduledReplicas": 3, "readyReplicas": 1, "availableReplicas": 1},
         ),
-        (
-            "daemonsets",
-            "DaemonSet",
-            {
-                "desiredNumberScheduled": 3,
-                "currentNumberScheduled": 3,
-                "updatedNumberScheduled": 3,
-                "numberReady": 1,
-                "numberAvailable": 1,
-                "numberUnavailable": 2,
-            },
-        ),
     ],
 )
 async def test_a_controller_counts_what_is_bound_and_what_is_reported_healthy(
@@ -260,8 +248,7 @@ async def test_a_controller_counts_what_is_bound_and_what_is_reported_healthy(
     path = f"{APPS}/{plural}/web"
     assert counts((await gateway.ok("GET", path))["status"]) == status
     gateway.log.append(BINDINGS, binding_key(pod_ref("web-0"), N1), N1.key, None)
-    ready = "numberReady" if kind == "DaemonSet" else "readyReplicas"
-    assert (await gateway.ok("GET", path))["status"].get(ready, 0) == 0
+    assert (await gateway.ok("GET", path))["status"].get("readyReplicas", 0) == 0
 
 
 async def test_what_moorage_adds_may_be_sent_back_strictly() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.component.gateway.double import Fixture, Json, deployment, later, node_ref, pod_ref
+from tests.component.gateway.double import Fixture, Json, deployment, later, node, node_ref, pod_ref
 
-from moorage.decide.scheduling.nodes.workloads import template_hash
+from moorage.decide.scheduling.nodes.workloads import daemon_index, template_hash
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.keys import binding_key
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
@@ -36,6 +36,7 @@ def make(gateway: Fixture, name: str, *, kind: str = "Deployment", made_from: st
         uid=f"uid-of-{name}",
         owner=owner,
         owner_uid=uid,
+        index=daemon_index("n1") if kind == "DaemonSet" else 0,
         template_hash=made_from or hashed(gateway, kind),
         generation=1,
         state=PlacementState.PLACED,
@@ -284,6 +285,7 @@ async def test_pods_of_an_older_template_are_not_updated() -> None:
 @pytest.mark.parametrize(("kind", "plural"), [("StatefulSet", "statefulsets"), ("DaemonSet", "daemonsets")])
 async def test_other_controllers_have_revisions(kind: str, plural: str) -> None:
     async with Fixture().running() as gateway:
+        await gateway.ok("POST", "/api/v1/nodes", node("n1"))
         made = await gateway.ok("POST", f"{APPS}/{plural}", {**deployment(replicas=1), "kind": kind})
         assert made["spec"]["updateStrategy"]["type"] == "RollingUpdate"
         make(gateway, "web-0", kind=kind)

@@ -242,6 +242,19 @@ def test_a_daemon_set_follows_the_nodes() -> None:
     assert {event.state for event in world.flow.events(PLACEMENTS)} == {PlacementState.PLACED}
 
 
+def test_a_daemon_set_that_names_a_node_has_one_pod_there() -> None:
+    world = NodeWorld("n1", "n2")
+    named = {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeName": "n2"}}
+    world.declare("DaemonSet", "agent", {"template": named})
+    assert world.run().where() == ["n2"]
+    world.node("n3")
+    assert world.run().where() == ["n2"]
+    world.declare("DaemonSet", "agent", {"template": {**TEMPLATE, "spec": {**TEMPLATE["spec"], "nodeName": "n4"}}})
+    assert world.run().where() == []
+    world.node("n4")
+    assert world.run().where() == ["n4"]
+
+
 def test_a_job_has_as_many_pods_as_run_at_once() -> None:
     world = NodeWorld("n1")
     world.declare("Job", "j", {"parallelism": 5, "completions": 3, "template": TEMPLATE})

@@ -312,17 +312,22 @@ class DaemonSetKind(ControllerKind[Any]):
 
     @override
     def counted(self, counts: Counts, resource: ResourceDeclared, records: Records) -> Document:
-        from moorage.apiserver.kinds.status.rollouts import updated
+        from moorage.apiserver.kinds.status.daemon_sets import DaemonIndex
+        from moorage.decide.scheduling.nodes.daemon_sets import DaemonCounts
 
+        found = records.index(DaemonIndex).counts(resource, records)
+        if found is None:  # its replicas on clusters, which their deployers have made there
+            there = counts.scheduled
+            found = DaemonCounts(counts.replicas, there, 0, counts.ready, counts.ready, there)
         return {
             "observedGeneration": resource.object["metadata"].get("generation", 1),
-            "desiredNumberScheduled": counts.replicas,
-            "currentNumberScheduled": counts.scheduled,
-            "numberReady": counts.ready,
-            "numberAvailable": counts.ready,
-            "numberUnavailable": counts.replicas - counts.ready,
-            "updatedNumberScheduled": updated(resource, records).scheduled,
-            "numberMisscheduled": 0,
+            "desiredNumberScheduled": found.desired,
+            "currentNumberScheduled": found.current,
+            "numberReady": found.ready,
+            "numberAvailable": found.available,
+            "numberUnavailable": found.unavailable,
+            "updatedNumberScheduled": found.updated,
+            "numberMisscheduled": found.misscheduled,
         }
 
 

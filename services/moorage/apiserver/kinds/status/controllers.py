@@ -38,6 +38,9 @@ class Counts(NamedTuple):
     waiting_since: float = 0.0
     """Since when a pod is not ready, or for a sum the last of those."""
 
+    place: int = 0
+    """The place of a pod among those of its controller. 0 for a sum."""
+
 
 _NOTHING: Final = Counts(0, 0, 0)
 
@@ -76,11 +79,7 @@ class OwnerIndex(Index):
 
         With the hash of a template, only those of that template count.
         """
-        made = self.made_by.get(resource.key, {})
-        for key, known in made.items():
-            if known is None:
-                made[key] = _counts(records.placements[key], resource, records)
-        found = [one for one in made.values() if one is not None and template in {"", one.template}]
+        found = [one for one in self.each(resource, records) if template in {"", one.template}]
         if not found:
             return _NOTHING
         return Counts(
@@ -90,6 +89,14 @@ class OwnerIndex(Index):
             ready_since=max(one.ready_since for one in found),
             waiting_since=max(one.waiting_since for one in found),
         )
+
+    def each(self, resource: ResourceDeclared, records: Records) -> list[Counts]:
+        """Return the numbers of each pod of a controller, or of its replicas on clusters."""
+        made = self.made_by.get(resource.key, {})
+        for key, known in made.items():
+            if known is None:
+                made[key] = _counts(records.placements[key], resource, records)
+        return [one for one in made.values() if one is not None]
 
     def _declared(
         self, key: str, before: ResourceDeclared | None, after: ResourceDeclared | None
@@ -156,7 +163,8 @@ def _counts(placed: WorkloadPlaced, owner: ResourceDeclared, records: Records) -
         since = max(decided, said.last_transition_time.timestamp()) if said is not None else decided
         ready = said is not None and said.status is ConditionStatus.TRUE
         template = sys.intern(placed.template_hash)
-        return Counts(1, int(bound), int(ready), template, *((since, 0.0) if ready else (0.0, since)))
+        times = (since, 0.0) if ready else (0.0, since)
+        return Counts(1, int(bound), int(ready), template, *times, place=placed.index)
     replicas = sum(target.replicas for target in placed.targets)
     found = [(target.replicas, _health(records, placed, target.target)) for target in placed.targets]
     well = [(count, said) for count, said in found if said is not None and said.status is ConditionStatus.TRUE]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moorage.apiserver.kinds.status.controllers import OwnerIndex
+from moorage.apiserver.kinds.status.daemon_sets import DaemonIndex
 from moorage.apiserver.kinds.status.disruption import DisruptionIndex
 from moorage.apiserver.kinds.status.guards import BudgetIndex, PauseIndex
 from moorage.apiserver.kinds.status.index import Index
@@ -19,13 +20,14 @@ from moorage.apiserver.kinds.status.roles import AggregationIndex, SetRoleIndex
 from moorage.apiserver.kinds.status.rollouts import RolloutIndex
 from moorage.apiserver.kinds.status.targets import TargetIndex
 
-_CONTROLLERS: Final = ("DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet")
+_CONTROLLERS: Final = ("Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet")
 
 INDEXES: Final[Mapping[str, tuple[type[Index], ...]]] = {
     **dict.fromkeys(_CONTROLLERS, (OwnerIndex, ReportIndex, NodeIndex, RolloutIndex)),
     "Cluster": (TargetIndex,),
     "ClusterPropagationPolicy": (PolicyIndex,),
     "ClusterRole": (AggregationIndex,),
+    "DaemonSet": (OwnerIndex, ReportIndex, NodeIndex, RolloutIndex, DedicatedIndex, DaemonIndex),
     "DedicatedNodes": (DedicatedIndex,),
     "EvictionBudget": (BudgetIndex,),
     "EvictionPause": (PauseIndex,),

@@ -200,6 +200,7 @@ def _steps_at_nodes(binder: Binder, owner: PodSource, controller: WorkloadContro
             continue
         if _eligible(binder, owner, name) or (
             name in view.fleet
+            and owner.node_name in {"", name}
             and any(one.placed and one.node == name for one in there)
             and view.scheduler.may_stay(shape)[view.fleet.row_of(name)]
         ):
@@ -439,10 +440,14 @@ def _daemon_slots(binder: Binder, owner: PodSource) -> dict[int, str | None]:
     for last in binder.state.pods_of(owner.key).values():
         if last.placed and last.node in fleet and may_stay[fleet.row_of(last.node)]:
             names.add(last.node)
-    return {daemon_index(name): name for name in sorted(names)}
+    return {daemon_index(name): name for name in sorted(names) if owner.node_name in {"", name}}
 
 
 def _eligible(binder: Binder, owner: PodSource, node: str) -> bool:
     view = binder.view
     shape = owner.shape(view.rules, view.rules_version)
-    return node in view.fleet and bool(view.scheduler.eligible(shape)[view.fleet.row_of(node)])
+    return (
+        owner.node_name in {"", node}
+        and node in view.fleet
+        and bool(view.scheduler.eligible(shape)[view.fleet.row_of(node)])
+    )
