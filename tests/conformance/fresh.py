@@ -17,6 +17,7 @@ from tests.conformance import (
     generate_daemons,
     generate_disruptions,
     generate_karmada,
+    generate_nodes,
     generate_ocm,
     generate_pod_fleets,
     generate_pods,
@@ -45,12 +46,13 @@ MAKERS: tuple[Callable[[random.Random], Request], ...] = (
     generate_pod_fleets.schedule,
     generate_disruptions.budget,
     generate_daemons.status,
+    generate_nodes.history,
 )
 PROGRAMS: Mapping[str, frozenset[str]] = {
     "upstream-pods": frozenset(generate_pods.OPERATIONS),
     "upstream-karmada": frozenset(generate_karmada.OPERATIONS),
     "upstream-scheduler": frozenset(generate_pod_fleets.OPERATIONS),
-    "upstream-controllers": frozenset({"disruption_budget", "daemonset_status"}),
+    "upstream-controllers": frozenset({"disruption_budget", "daemonset_status", "node_pods"}),
 }
 """The programs in `ops` around upstream's code, with the operations that they answer."""
 

@@ -22,6 +22,7 @@ from tests.conformance import (
     generate_daemons,
     generate_disruptions,
     generate_karmada,
+    generate_nodes,
     generate_ocm,
     generate_pod_fleets,
     generate_pods,
@@ -37,6 +38,7 @@ OPS = Path(__file__).parents[2] / "ops"
 _PROGRAMS = {
     "disruptions": "upstream-controllers",
     "daemons": "upstream-controllers",
+    "nodes": "upstream-controllers",
     "pod_schedule": "upstream-scheduler",
 }
 """The programs of files of vectors that have another name."""
@@ -232,6 +234,7 @@ def main(only: list[str]) -> int:
         ("pod_schedule", generate_pod_fleets.schedule, 300),
         ("disruptions", generate_disruptions.budget, 250),
         ("daemons", generate_daemons.status, 250),
+        ("nodes", generate_nodes.history, 250),
     ):
         if only and name not in only:
             continue

@@ -139,6 +139,16 @@ def is_unreported(pod: Vector) -> bool:
     return not ready & {"True", "False"} or pod["status"].get("phase") == "Pending"
 
 
+def lost(request: Vector) -> set[str]:
+    """Each status that the node was found with, by upstream or here, other than ready."""
+    found = set()
+    for number in range(1, len(request["steps"]) + 1):
+        for as_upstream in (True, False):
+            part = request | {"steps": request["steps"][:number]}
+            found.add(evaluate(part, as_upstream=as_upstream)["conditions"].get("Ready", "True"))
+    return found - {"True"}
+
+
 # For each deviation, the requests whose answers it may change.
 MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
     Deviation.EMPTY_KEY_NEEDS_EXISTS: lambda r: any(
@@ -190,6 +200,9 @@ MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
         any("." in (t.get("timeAdded") or "") for t in taints(r))
         or any("." in (p["metadata"].get("creationTimestamp") or "") for p in r.get("policies", []))
     ),
+    Deviation.SILENT_NODE_IS_READY: lambda r: not r["steps"][0].get("conditions"),
+    Deviation.PODS_FOLLOW_THEIR_NODE: lambda r: "False" in lost(r) or len(lost(r)) > 1 or "Unknown" in lost(r),
+    Deviation.HEARTBEATS_BY_SOURCE: lambda r: "Unknown" in lost(r),
     Deviation.READY_IS_AVAILABLE: lambda r: bool(r["daemonSet"]["spec"].get("minReadySeconds")),
     Deviation.UNREPORTED_PODS_COUNT: lambda r: any(map(is_unreported, r.get("pods", []))),
     Deviation.UNSTATED_ROOM_IS_ENOUGH: lambda r: any(
@@ -292,6 +305,15 @@ ALONE: Vector = {
     "status": {"phase": "Pending"},
 }
 NODE: Vector = {"metadata": {"name": "n"}}
+AT = {0: "2026-01-01T00:00:00Z", 5: "2026-01-01T00:00:05Z", 61: "2026-01-01T00:01:01Z"}
+NEW_NODE: Vector = {"metadata": {"name": "n", "creationTimestamp": AT[0]}}
+
+
+def wrote(status: str) -> Vector:
+    """The condition `Ready` as a kubelet writes it."""
+    return {"type": "Ready", "status": status, "lastHeartbeatTime": AT[0]}
+
+
 SLOW: Vector = {
     "metadata": {"name": "d", "namespace": "ns", "uid": "u"},
     "spec": {"selector": {"matchLabels": {"a": "b"}}, "minReadySeconds": 30, "template": {"spec": {"containers": []}}},
@@ -313,6 +335,31 @@ ONE_STAYS: Vector = {
 
 SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
     # deviation: request, part of upstream's answer, part of ours
+    Deviation.SILENT_NODE_IS_READY: (
+        {"op": "node_pods", "node": NEW_NODE, "pods": [], "steps": [{"time": AT[0]}, {"time": AT[61]}]},
+        {"conditions": dict.fromkeys(("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"), "Unknown")},
+        {"conditions": {}},
+    ),
+    Deviation.PODS_FOLLOW_THEIR_NODE: (
+        {
+            "op": "node_pods",
+            "node": NEW_NODE,
+            "pods": [DAEMON],
+            "steps": [{"time": AT[0], "conditions": [wrote("True")]}, {"time": AT[5], "conditions": [wrote("False")]}],
+        },
+        {"conditions": {"Ready": "False"}, "ready": {"ns/p": "True"}},
+        {"conditions": {"Ready": "False"}, "ready": {"ns/p": "False"}},
+    ),
+    Deviation.HEARTBEATS_BY_SOURCE: (
+        {
+            "op": "node_pods",
+            "node": NEW_NODE,
+            "pods": [],
+            "steps": [{"time": AT[0], "conditions": [wrote("True")]}, {"time": AT[61]}],
+        },
+        {"conditions": dict.fromkeys(("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"), "Unknown")},
+        {"conditions": {"Ready": "Unknown"}},
+    ),
     Deviation.READY_IS_AVAILABLE: (
         {"op": "daemonset_status", "now": "2026-01-01T00:00:10Z", "nodes": [NODE], "pods": [DAEMON], "daemonSet": SLOW},
         {"numberReady": 1, "numberAvailable": 0},

@@ -39,6 +39,7 @@ class Deviation(Enum):
     UNREPORTED_PODS_COUNT = "unreported-pods-count"
     NOTHING_LEAVES_WITHOUT_REPLACEMENT = "nothing-leaves-without-replacement"
     TASK_ENDS_WITH_THE_DECISION = "task-ends-with-the-decision"
+    PODS_FOLLOW_THEIR_NODE = "pods-follow-their-node"
     HEARTBEATS_BY_SOURCE = "heartbeats-by-source"
     UNBOUND_CLAIMS_ANYWHERE = "unbound-claims-anywhere"
     NO_PREEMPTION = "no-preemption"

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from moorage.apiserver.rules.validation.core import validate_tolerations
-from moorage.conformance import daemonset_status, disruption_budget, karmada_schedule, pod_operations
+from moorage.conformance import daemonset_status, disruption_budget, karmada_schedule, node_pods, pod_operations
 from moorage.conformance.cel import cel
 from moorage.conformance.karmada import ctp, karmada_evict, karmada_filter
 from moorage.conformance.ocm_schedule import ocm_schedule
@@ -192,6 +192,7 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[RequestFields], Answer], tuple[s
     "karmada_schedule": (karmada_schedule.schedule, karmada_schedule.FIELDS),
     "daemonset_status": (daemonset_status.daemonset_status, daemonset_status.FIELDS),
     "disruption_budget": (disruption_budget.disruption_budget, disruption_budget.FIELDS),
+    "node_pods": (node_pods.node_pods, node_pods.FIELDS),
     "pod_qos": (pod_operations.pod_qos, ("pod",)),
     "pod_requests": (pod_operations.requests, ("pod", "running")),
     "pod_tolerations": (pod_operations.tolerations, ("pod", "daemon")),

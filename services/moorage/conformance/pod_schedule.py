@@ -16,9 +16,11 @@ from moorage.conformance.request_objects import (
     namespace_in,
     objects,
     one_object,
+    parts_at,
 )
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError
 from moorage.decide.kubernetes.quantities import CPU, MEMORY, PODS, QuantityError, whole_amounts
+from moorage.decide.kubernetes.unstructured import part
 from moorage.decide.scheduling.nodes.bound_pods import PodFacts
 from moorage.decide.scheduling.nodes.completed_constraints import constraints_of
 from moorage.decide.scheduling.nodes.fleet import Fleet, NodeFacts
@@ -73,9 +75,9 @@ def _answer(verdicts: NodeVerdicts, name: str, prioritizers: Iterable[str]) -> A
 
 
 def _node(node: Mapping[str, Any], *, upstream: bool) -> NodeFacts:
-    spec, status = node.get("spec") or {}, node.get("status") or {}
+    spec, status = part(node, "spec"), part(node, "status")
     try:
-        offered = whole_amounts(status.get("allocatable") or {}, "status.allocatable")
+        offered = whole_amounts(part(status, "allocatable"), "status.allocatable")
     except QuantityError as error:
         raise _refused("nodes", node, str(error)) from None
     if upstream:
@@ -84,8 +86,8 @@ def _node(node: Mapping[str, Any], *, upstream: bool) -> NodeFacts:
         name=name_in(node),
         labels=dict(labels_in(node)),
         taints=tuple(
-            Taint(key=one.get("key", ""), value=one.get("value", ""), effect=one.get("effect", ""))
-            for one in spec.get("taints") or ()
+            Taint(key=_text(one, "key"), value=_text(one, "value"), effect=_text(one, "effect"))
+            for one in parts_at(node, "spec", "taints")
         ),
         unschedulable=spec.get("unschedulable") is True,
         allocatable=offered,
@@ -122,6 +124,10 @@ def _volumes(fields: RequestFields, namespace: str, claims: tuple[str, ...]) -> 
     found = []
     for claim in claims:
         one = declared.get(claim, {})
-        name = str((one.get("spec") or {}).get("volumeName") or "")
+        name = _text(part(one, "spec"), "volumeName")
         found.append(claimed(claim, name, volumes.get(name), leaving=is_terminating(one)))
     return tuple(volume for volume in found if volume is not None)
+
+
+def _text(found: Mapping[str, Any], name: str) -> str:
+    return str(found.get(name) or "")

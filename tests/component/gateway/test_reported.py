@@ -319,6 +319,9 @@ async def test_no_pod_is_ready_on_a_node_that_is_not(status: str) -> None:
     assert found["metadata"]["resourceVersion"] != version, "watches see it"
     ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
     assert (ready["reason"], ready["message"]) == ("NodeNotReady", "Node is not ready")
+    gateway.reported(P1, N1, ConditionStatus.UNKNOWN, at=later(2.5))
+    assert (await seen())[1] == "False", "what nobody knows of a pod is not better"
+    gateway.reported(P1, N1, ConditionStatus.TRUE, at=later(2.6))
     node_reports(gateway, "True", uid=uid, generation=2, at=later(3))
     assert await seen() == ("Running", "True", True)
     node_reports(gateway, status, uid="another", generation=3, at=later(4))

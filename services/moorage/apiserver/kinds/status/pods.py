@@ -14,6 +14,7 @@ from moorage.apiserver.kinds.status.built_in import PRIORITY_CLASS, SYSTEM_PRIOR
 from moorage.apiserver.kinds.status.index import Index
 from moorage.apiserver.kinds.status.records import Document, ObjectId, Records
 from moorage.apiserver.kinds.status.rollouts import keeper_of, plain_template
+from moorage.decide.conditions.node_readiness import ready_on
 from moorage.decide.kubernetes.pod_resources import qos_class
 from moorage.decide.kubernetes.quantities import QuantityError
 from moorage.decide.kubernetes.unstructured import at
@@ -238,10 +239,11 @@ def with_reports(
     since = scheduled["lastTransitionTime"]
     unreported = {"status": "False", "reason": NOT_REPORTED, "lastTransitionTime": since}
     ready = told.pop(READY, None) or {**(told[HEALTHY] if health is not None else unreported), "type": READY}
-    if lost is not None and ready["status"] == ConditionStatus.TRUE.value:
+    reported_ready = ConditionStatus(ready["status"])
+    if (known := ready_on(reported_ready, lost=lost is not None)) is not reported_ready and lost is not None:
         turned = max(ready["lastTransitionTime"], format_time(lost.last_transition_time))
         why = {"reason": reported.NOT_READY, "message": "Node is not ready"}
-        ready = {"type": READY, "status": ConditionStatus.FALSE.value, **why, "lastTransitionTime": turned}
+        ready = {"type": READY, "status": known.value, **why, "lastTransitionTime": turned}
     begun = "True" if health is not None or not spec.get("initContainers") else "False"
     derived = {
         "Initialized": {"type": "Initialized", "status": begun, "lastTransitionTime": since},

@@ -14,6 +14,7 @@ from typing_extensions import override
 
 from moorage.apiserver.kinds.status.index import Groups, Index
 from moorage.apiserver.kinds.status.records import ObjectId, Records
+from moorage.decide.conditions.node_readiness import is_lost
 from moorage_schemas.condition import HEALTHY, ConditionChanged, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import BindingKey, binding_key, eviction_key, workload_condition_key
@@ -91,7 +92,7 @@ def _identity(ready: ConditionChanged | None) -> tuple[bool, str]:
 
 
 def _is_lost(ready: ConditionChanged | None) -> bool:
-    return ready is not None and ready.status is not ConditionStatus.TRUE
+    return is_lost(ready.status if ready is not None else None)
 
 
 def lost_node(records: Records, target: str) -> ConditionChanged | None:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
+from moorage.decide.kubernetes.unstructured import part
 from moorage_schemas.resources.pod import NodeSelector
 
 ZONE_LABELS: Final = (
@@ -52,15 +53,14 @@ def claimed(claim: str, name: str, known: BoundVolume | None, *, leaving: bool) 
 
 def read_volume(found: Mapping[str, Any]) -> BoundVolume:
     """Return the facts of a PersistentVolume, without its claim. An unreadable node affinity selects no node."""
-    metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
-    affinity = spec.get("nodeAffinity") or {}
+    metadata, affinity = part(found, "metadata"), part(part(found, "spec"), "nodeAffinity")
     required: NodeSelector | None = None
-    if isinstance(affinity, Mapping) and affinity.get("required") is not None:
+    if affinity.get("required") is not None:
         try:
             required = NodeSelector.model_validate(affinity["required"])
         except ValidationError:
             required = NodeSelector()
-    labels = metadata.get("labels") or {}
+    labels = part(metadata, "labels")
     zones = tuple(
         (key, values) for key in ZONE_LABELS if isinstance(labels.get(key), str) and (values := _values(labels[key]))
     )
