@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance import (
+    generate_addons,
     generate_daemons,
     generate_disruptions,
     generate_karmada,
@@ -47,12 +48,14 @@ MAKERS: tuple[Callable[[random.Random], Request], ...] = (
     generate_disruptions.budget,
     generate_daemons.status,
     generate_nodes.history,
+    generate_addons.labels,
 )
 PROGRAMS: Mapping[str, frozenset[str]] = {
     "upstream-pods": frozenset(generate_pods.OPERATIONS),
     "upstream-karmada": frozenset(generate_karmada.OPERATIONS),
     "upstream-scheduler": frozenset(generate_pod_fleets.OPERATIONS),
     "upstream-controllers": frozenset({"disruption_budget", "daemonset_status", "node_pods"}),
+    "upstream-addons": frozenset(generate_addons.OPERATIONS),
 }
 """The programs in `ops` around upstream's code, with the operations that they answer."""
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conformance import (
+    generate_addons,
     generate_daemons,
     generate_disruptions,
     generate_karmada,
@@ -40,6 +41,7 @@ _PROGRAMS = {
     "daemons": "upstream-controllers",
     "nodes": "upstream-controllers",
     "pod_schedule": "upstream-scheduler",
+    "addons": "upstream-addons",
 }
 """The programs of files of vectors that have another name."""
 
@@ -235,6 +237,7 @@ def main(only: list[str]) -> int:
         ("disruptions", generate_disruptions.budget, 250),
         ("daemons", generate_daemons.status, 250),
         ("nodes", generate_nodes.history, 250),
+        ("addons", generate_addons.labels, 250),
     ):
         if only and name not in only:
             continue

@@ -26,7 +26,20 @@ REQUEST_FIELDS = st.sampled_from(
         *("id", "taint", "toleration", "taints", "tolerations", "scores", "comparisonOperators"),
         *("spec", "add", "remove", "overwrite", "now", "Taints"),
         *("cluster", "conditions", "labels", "policies", "alreadyScheduled"),
-        *("pods", "budgets", "controllers", "kinds", "evict", "daemonSet", "nodes", "hash", "node", "steps"),
+        *(
+            "pods",
+            "budgets",
+            "controllers",
+            "kinds",
+            "evict",
+            "daemonSet",
+            "nodes",
+            "hash",
+            "node",
+            "steps",
+            "addOns",
+            "leases",
+        ),
         *("old", "placement", "clusters", "decisions", "level", "clusterSets", "bindings"),
     ]
 )
@@ -55,8 +68,8 @@ def test_any_request_is_answered(request: Any, as_upstream: bool) -> None:  # no
                 'op: Unsupported value: "nope": supported values: "tolerates", "filter", "normalize", "evict", '
                 '"validate", "parse_taints", "set_taints", "cel", "ctp", "karmada_evict", "karmada_filter", '
                 '"karmada_schedule", "daemonset_status", "disruption_budget", "node_pods", "pod_qos", '
-                '"pod_requests", "pod_tolerations", "ocm_schedule", "pod_schedule", "ocm_taint_controller", '
-                '"ocm_taint_webhook"'
+                '"pod_requests", "pod_tolerations", "ocm_schedule", "pod_schedule", "addon_labels", '
+                '"ocm_taint_controller", "ocm_taint_webhook"'
             ),
         ),
         ({"op": 5}, "op: Invalid value: 5: must be a string"),

@@ -203,6 +203,9 @@ MAY_SHOW: dict[Deviation, Callable[[Vector], bool]] = {
     Deviation.SILENT_NODE_IS_READY: lambda r: not r["steps"][0].get("conditions"),
     Deviation.PODS_FOLLOW_THEIR_NODE: lambda r: "False" in lost(r) or len(lost(r)) > 1 or "Unknown" in lost(r),
     Deviation.HEARTBEATS_BY_SOURCE: lambda r: "Unknown" in lost(r),
+    Deviation.ADD_ON_LEASES_STATE_THEIR_DURATION: lambda r: any(
+        one["spec"].get("leaseDurationSeconds") for one in r["leases"]
+    ),
     Deviation.READY_IS_AVAILABLE: lambda r: bool(r["daemonSet"]["spec"].get("minReadySeconds")),
     Deviation.UNREPORTED_PODS_COUNT: lambda r: any(map(is_unreported, r.get("pods", []))),
     Deviation.UNSTATED_ROOM_IS_ENOUGH: lambda r: any(
@@ -309,6 +312,14 @@ AT = {0: "2026-01-01T00:00:00Z", 5: "2026-01-01T00:00:05Z", 61: "2026-01-01T00:0
 NEW_NODE: Vector = {"metadata": {"name": "n", "creationTimestamp": AT[0]}}
 
 
+REPORTING: Vector = {
+    "metadata": {"name": "c"},
+    "status": {"conditions": [{"type": "ManagedClusterConditionAvailable", "status": "True"}]},
+}
+ADD_ON: Vector = {"metadata": {"name": "a", "namespace": "c"}}
+QUICK: Vector = {**ADD_ON, "spec": {"renewTime": AT[0], "leaseDurationSeconds": 10}}
+
+
 def wrote(status: str) -> Vector:
     """The condition `Ready` as a kubelet writes it."""
     return {"type": "Ready", "status": status, "lastHeartbeatTime": AT[0]}
@@ -359,6 +370,11 @@ SHOWN: dict[Deviation, tuple[Vector, Vector, Vector]] = {
         },
         {"conditions": dict.fromkeys(("Ready", "MemoryPressure", "DiskPressure", "PIDPressure"), "Unknown")},
         {"conditions": {"Ready": "Unknown"}},
+    ),
+    Deviation.ADD_ON_LEASES_STATE_THEIR_DURATION: (
+        {"op": "addon_labels", "now": AT[61], "cluster": REPORTING, "addOns": [ADD_ON], "leases": [QUICK]},
+        {"labels": {"feature.open-cluster-management.io/addon-a": "available"}},
+        {"labels": {"feature.open-cluster-management.io/addon-a": "unhealthy"}},
     ),
     Deviation.READY_IS_AVAILABLE: (
         {"op": "daemonset_status", "now": "2026-01-01T00:00:10Z", "nodes": [NODE], "pods": [DAEMON], "daemonSet": SLOW},

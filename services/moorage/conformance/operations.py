@@ -12,7 +12,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from moorage.apiserver.rules.validation.core import validate_tolerations
-from moorage.conformance import daemonset_status, disruption_budget, karmada_schedule, node_pods, pod_operations
+from moorage.conformance import (
+    addon_labels,
+    daemonset_status,
+    disruption_budget,
+    karmada_schedule,
+    node_pods,
+    pod_operations,
+)
 from moorage.conformance.cel import cel
 from moorage.conformance.karmada import ctp, karmada_evict, karmada_filter
 from moorage.conformance.ocm_schedule import ocm_schedule
@@ -201,6 +208,7 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[RequestFields], Answer], tuple[s
         ("kind", "now", "level", "placement", "clusters", "decisions", "scores", "clusterSets", "bindings"),
     ),
     "pod_schedule": (pod_schedule, ("pod", "pods", "nodes", "namespaces", "claims", "volumes")),
+    "addon_labels": (addon_labels.addon_labels, addon_labels.FIELDS),
     "ocm_taint_controller": (taint_controller, ("cluster",)),
     "ocm_taint_webhook": (taint_webhook, ("cluster", "old")),
 }

@@ -99,6 +99,8 @@ def test_without_a_lease_or_with_its_cluster_away_it_is_unreachable() -> None:
     assert labels(known(declared(ADD_ON))) == ({MANAGER: "unreachable"}, None)
     assert labels(known(declared(ADD_ON), lease()), reporting=False) == ({MANAGER: "unreachable"}, None)
     assert labels(known(declared(ADD_ON), lease()), reporting=None) == ({}, None), "nothing was ever reported"
+    kept = labels(AddOns(), before={MANAGER: "available"}, reporting=None, gone=((ADD_ON, "manager"),))
+    assert kept == ({MANAGER: "available"}, None), "as upstream, which looks at such a cluster only once it reports"
 
 
 def test_a_lease_of_no_add_on_is_no_label() -> None:

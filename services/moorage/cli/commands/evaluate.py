@@ -30,7 +30,7 @@ def evaluate(
     is written to standard output. Operations for Kubernetes: tolerates, filter, normalize, evict, validate,
     parse_taints, set_taints, pod_qos, pod_requests, pod_tolerations, pod_schedule, disruption_budget,
     daemonset_status, node_pods. For Karmada: ctp, karmada_evict, karmada_filter, karmada_schedule. For Open Cluster
-    Management: ocm_schedule, ocm_taint_controller, ocm_taint_webhook, cel.
+    Management: ocm_schedule, ocm_taint_controller, ocm_taint_webhook, addon_labels, cel.
     """
     out = sys.stdout.buffer
     upstream = reading is Reading.UPSTREAM

@@ -227,10 +227,12 @@ def add_on_labels(
         removed: (kind, name) of objects that were just removed, or that changed so that their label must be computed
     again.
     """
-    found: dict[str, str] = {}
-    if reporting is not None:
-        for name in known.enabled:
-            found[LABEL_PREFIX + name] = _state(name, before, known, reporting=reporting, now=now, removed=removed)
+    if reporting is None:
+        return Labels(dict(sorted(before.items())))
+    found = {
+        LABEL_PREFIX + name: _state(name, before, known, reporting=reporting, now=now, removed=removed)
+        for name in known.enabled
+    }
     for key, state in before.items():
         if key not in found and (ADD_ON, key.removeprefix(LABEL_PREFIX)) not in removed:
             found[key] = state
