@@ -28,7 +28,14 @@ _NO_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 def addon_labels(fields: RequestFields) -> Answer:
     """Return the labels after the add-ons were looked at. Everything that exists is in the request."""
     cluster = one_object(fields, "cluster")
+    cluster["metadata"] = part(cluster, "metadata")
     now, name = fields.time("now", cut=False) or _NO_TIME, name_in(cluster)
+    try:
+        target = TargetRef(kind=TargetKind.MANAGED_CLUSTER, name=name)
+    except ValidationError:
+        raise RequestError(
+            FieldError("cluster.metadata.name", ErrorKind.INVALID, name, "must be the name of a cluster")
+        ) from None
     before = {key: value for key, value in labels_in(cluster) if key.startswith(LABEL_PREFIX)}
     known = AddOns()
     for kind, listed in ((ADD_ON, "addOns"), (LEASE, "leases")):
@@ -39,12 +46,6 @@ def addon_labels(fields: RequestFields) -> Answer:
     missing = {(ADD_ON, one) for one in named - known.enabled.keys()} | {
         (LEASE, one) for one in named - known.leases.keys()
     }
-    try:
-        target = TargetRef(kind=TargetKind.MANAGED_CLUSTER, name=name)
-    except ValidationError:
-        raise RequestError(
-            FieldError("cluster.metadata.name", ErrorKind.INVALID, name, "must be the name of a cluster")
-        ) from None
     current = TargetTainted(target=target, target_uid="", generation=1, labels=before)
     reconciled = reconcile_taints(
         current,

@@ -79,6 +79,7 @@ def daemonset_status(fields: RequestFields) -> Answer:
 
 
 def _shape(template: Object) -> tuple[PodShape, str]:
+    PodSpec.model_validate(part(template, "spec"))  # admission needs a spec of the right structure
     pod = admit_pod({"metadata": {}, "spec": {**part(template, "spec")}}, daemon=True)
     spec = PodSpec.model_validate(pod["spec"])
     return shape_of(spec), spec.node_name
@@ -89,7 +90,7 @@ def _is_own(pod: Object, declared: Object, selector: LabelSelector) -> bool:
     uid = at(declared, "metadata", "uid")
     references = parts_at(pod, "metadata", "ownerReferences")
     owned = any(one.get("controller") and one.get("uid") == uid for one in references)
-    ended = is_terminating(pod) and at(pod, "status", "phase") in _ENDED
+    ended = is_terminating(pod) and str(at(pod, "status", "phase")) in _ENDED
     same = namespace_in(pod) == namespace_in(declared)
     return owned and same and not ended and matches_labels(selector, dict(labels_in(pod)))
 

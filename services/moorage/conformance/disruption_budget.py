@@ -110,7 +110,7 @@ def _is_bound(pod: Object) -> bool:
 
 def _ready(pod: Object) -> ConditionStatus | None:
     condition = condition_in(pod, "Ready")
-    status = condition.get("status") if condition is not None else None
+    status = str(condition.get("status")) if condition is not None else ""
     return ConditionStatus(status) if status in _STATUSES else None
 
 

@@ -14,7 +14,7 @@ from moorage_schemas.topics import PLACEMENTS
 
 NODES = "/api/v1/nodes"
 SETS = "/apis/apps/v1/namespaces/default/daemonsets"
-RULES = "/apis/moorage.dev/v1alpha1/dedicatednodes"
+RULES = "/apis/moorage.io/v1alpha1/dedicatednodes"
 OWNER = WorkloadRef(kind="DaemonSet", namespace="default", name="web")
 
 
@@ -131,3 +131,20 @@ async def test_nodes_may_be_known_before_the_daemon_set_and_after_it() -> None:
     await gateway.ok("DELETE", f"{SETS}/web")
     await gateway.ok("POST", SETS, daemon_set())
     assert await numbers(gateway) == [1, 0, 0, 0, 1, 0]
+
+
+async def test_rules_for_dedicated_nodes_change_the_nodes_at_once() -> None:
+    gateway = await serving("n1", "n2")
+    await gateway.ok("PATCH", f"{NODES}/n1", {"metadata": {"labels": {"dedicated": "ml"}}})
+    taint(gateway, "n1", ("dedicated", "ml", "NoSchedule"))
+    assert await numbers(gateway) == [1, 1, 0, 0, 1, 1]
+    rule = {"metadata": {"name": "ml"}, "spec": {"value": "ml"}}
+    await gateway.ok("POST", RULES, rule)
+    assert await numbers(gateway) == [1, 1, 0, 0, 1, 1]
+    taint(gateway, "n1", generation=2)
+    await gateway.ok("PATCH", f"{NODES}/n2", {"metadata": {"labels": {"dedicated": "ml"}}})
+    assert await numbers(gateway) == [2, 2, 0, 0, 2, 0]
+    await gateway.ok("PATCH", f"{NODES}/n2", {"metadata": {"labels": {"dedicated": None}}})
+    assert await numbers(gateway) == [1, 1, 0, 0, 1, 1]
+    await gateway.ok("DELETE", f"{RULES}/ml")
+    assert await numbers(gateway) == [2, 2, 0, 0, 2, 0]
