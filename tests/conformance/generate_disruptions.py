@@ -119,6 +119,8 @@ def _budget(rng: random.Random, number: int, pods: list[Request]) -> Request:
     if rng.random() < 0.3:
         granted = [pod["metadata"]["name"] for pod in pods if rng.random() < 0.3]
         found["status"] = {"disruptedPods": {name: rng.choice(_GRANTED) for name in granted}}
+        if rng.random() < 0.5:
+            found["status"]["expectedPods"] = rng.randint(0, 9)
     return found
 
 

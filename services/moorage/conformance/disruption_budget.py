@@ -51,7 +51,8 @@ def disruption_budget(fields: RequestFields) -> Answer:
     answer: Answer = {"budgets": {}}
     for budget in objects(fields, "budgets"):
         try:
-            guard = disruption_of({"apiVersion": "policy/v1", "kind": DISRUPTION} | budget)
+            # Without its status: what was counted earlier does not count.
+            guard = disruption_of({"apiVersion": "policy/v1", "kind": DISRUPTION, **budget, "status": {}})
         except (ValidationError, ValueError) as error:
             raise RequestError(FieldError(f"budgets[{name_in(budget)}]", ErrorKind.INVALID, None, str(error))) from None
         leaving = _leaving(fields, budget, now)
