@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import Any
 
+import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, node, node_ref, pod_ref
 
+from moorage.conformance.operations import evaluate
+from moorage.decide.kubernetes.pod_defaults import admit_pod
 from moorage.decide.scheduling.nodes.workloads import daemon_index, template_hash
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
 from moorage_schemas.refs import WorkloadRef
+from moorage_schemas.resources.dedicated import DedicatedNodes
 from moorage_schemas.topics import PLACEMENTS
 
 NODES = "/api/v1/nodes"
 SETS = "/apis/apps/v1/namespaces/default/daemonsets"
 RULES = "/apis/moorage.io/v1alpha1/dedicatednodes"
+NUMBERS = (
+    "desiredNumberScheduled",
+    "currentNumberScheduled",
+    "numberReady",
+    "numberAvailable",
+    "numberUnavailable",
+    "numberMisscheduled",
+)
 OWNER = WorkloadRef(kind="DaemonSet", namespace="default", name="web")
 
 
@@ -61,8 +75,7 @@ def place(gateway: Fixture, uid: str, name: str, *, bound: bool = True) -> None:
 async def numbers(gateway: Fixture) -> list[int]:
     """Desired, current, ready, available, unavailable and misscheduled."""
     status = (await gateway.ok("GET", f"{SETS}/web"))["status"]
-    names = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "numberAvailable", "numberUnavailable")
-    return [status.get(name, 0) for name in (*names, "numberMisscheduled")]
+    return [status.get(name, 0) for name in NUMBERS]
 
 
 def taint(gateway: Fixture, name: str, *taints: tuple[str, str, str], generation: int = 1) -> None:
@@ -148,3 +161,81 @@ async def test_rules_for_dedicated_nodes_change_the_nodes_at_once() -> None:
     assert await numbers(gateway) == [1, 1, 0, 0, 1, 1]
     await gateway.ok("DELETE", f"{RULES}/ml")
     assert await numbers(gateway) == [2, 2, 0, 0, 2, 0]
+
+
+class Changes:
+    """Random changes of nodes, of a DaemonSet and of its pods."""
+
+    def __init__(self, seed: int) -> None:
+        self.gateway = Fixture()
+        self.uid = ""
+        self._rng = random.Random(seed)  # noqa: S311 - seeded test data
+        self._generations = Counter[str]()
+
+    async def one(self) -> None:
+        name = f"n{self._rng.randint(1, 5)}"
+        there = name in {one.document["metadata"]["name"] for one in self.gateway.store.all("Node")}
+        if not there:
+            self._generations.pop(name, None)
+            await self.gateway.ok("POST", NODES, node(name))
+            return
+        change = self._rng.choice((self.label, self.taint, self.taint, self.delete, self.rule))
+        of_set = self._rng.choice((self.template, self.pod, self.pod, self.report))
+        await (change if self._rng.random() < 0.5 else of_set if self.uid else self.declare)(name)
+
+    async def label(self, name: str) -> None:
+        labels = {"disk": self._rng.choice(("ssd", "hdd", None)), "dedicated": self._rng.choice(("ml", None))}
+        await self.gateway.ok("PATCH", f"{NODES}/{name}", {"metadata": {"labels": labels}})
+
+    async def taint(self, name: str) -> None:
+        self._generations[name] += 1
+        keys = self._rng.sample(("a", "node.kubernetes.io/disk-pressure", "dedicated"), self._rng.randint(0, 2))
+        effects = ("NoSchedule", "NoExecute", "PreferNoSchedule")
+        found = [(key, "ml", self._rng.choice(effects)) for key in keys]
+        taint(self.gateway, name, *found, generation=self._generations[name])
+
+    async def delete(self, name: str) -> None:
+        await self.gateway.ok("DELETE", f"{NODES}/{name}")
+
+    async def rule(self, _: str) -> None:
+        known = await self.gateway.status(f"{RULES}/ml") == 200
+        rule = {"metadata": {"name": "ml"}, "spec": {"value": "ml"}}
+        await (self.gateway.ok("DELETE", f"{RULES}/ml") if known else self.gateway.ok("POST", RULES, rule))
+
+    async def declare(self, _: str) -> None:
+        self.uid = (await self.gateway.ok("POST", SETS, daemon_set()))["metadata"]["uid"]
+
+    async def template(self, _: str) -> None:
+        tolerated = self._rng.choice(([], [{"key": "a", "operator": "Exists"}]))
+        chosen = {"nodeSelector": {"disk": self._rng.choice(("ssd", None))}, "tolerations": tolerated}
+        await self.gateway.ok("PATCH", f"{SETS}/web", {"spec": {"template": {"spec": chosen}}})
+
+    async def pod(self, name: str) -> None:
+        place(self.gateway, self.uid, name)
+
+    async def report(self, name: str) -> None:
+        status = self._rng.choice(list(ConditionStatus))
+        self.gateway.reported(pod_ref(f"web-{name}"), node_ref(name), status)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_after_any_changes_the_numbers_are_those_of_eval(seed: int) -> None:
+    changes = Changes(seed)
+    for _ in range(40):
+        await changes.one()
+        if changes.uid:
+            assert await numbers(changes.gateway) == await by_eval(changes.gateway)
+
+
+async def by_eval(gateway: Fixture) -> list[int]:
+    """The numbers by the objects that the gateway shows. Rules for dedicated nodes are worked into the template."""
+    shown = await gateway.ok("GET", f"{SETS}/web")
+    rules = [DedicatedNodes.model_validate(one) for one in (await gateway.ok("GET", RULES))["items"]]
+    spec = shown["spec"]["template"]["spec"]
+    pod = admit_pod({"metadata": {"namespace": "default"}, "spec": spec}, rules, daemon=True)
+    shown = {**shown, "spec": {**shown["spec"], "template": {"spec": pod["spec"]}}}
+    pods = (await gateway.ok("GET", "/api/v1/namespaces/default/pods"))["items"]
+    nodes = (await gateway.ok("GET", NODES))["items"]
+    request = {"op": "daemonset_status", "daemonSet": shown, "nodes": nodes, "pods": pods}
+    found = evaluate(request, as_upstream=False)
+    return [found[name] for name in NUMBERS]
