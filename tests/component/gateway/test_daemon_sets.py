@@ -180,7 +180,7 @@ class Changes:
             await self.gateway.ok("POST", NODES, node(name))
             return
         change = self._rng.choice((self.label, self.taint, self.taint, self.delete, self.rule))
-        of_set = self._rng.choice((self.template, self.pod, self.pod, self.report))
+        of_set = self._rng.choice((self.template, self.pod, self.pod, self.report, self.pod, self.report, self.end))
         await (change if self._rng.random() < 0.5 else of_set if self.uid else self.declare)(name)
 
     async def label(self, name: str) -> None:
@@ -205,6 +205,10 @@ class Changes:
     async def declare(self, _: str) -> None:
         self.uid = (await self.gateway.ok("POST", SETS, daemon_set()))["metadata"]["uid"]
 
+    async def end(self, _: str) -> None:
+        await self.gateway.ok("DELETE", f"{SETS}/web")
+        self.uid = ""
+
     async def template(self, _: str) -> None:
         tolerated = self._rng.choice(([], [{"key": "a", "operator": "Exists"}]))
         chosen = {"nodeSelector": {"disk": self._rng.choice(("ssd", None))}, "tolerations": tolerated}
@@ -221,7 +225,7 @@ class Changes:
 @pytest.mark.parametrize("seed", range(6))
 async def test_after_any_changes_the_numbers_are_those_of_eval(seed: int) -> None:
     changes = Changes(seed)
-    for _ in range(40):
+    for _ in range(60):
         await changes.one()
         if changes.uid:
             assert await numbers(changes.gateway) == await by_eval(changes.gateway)

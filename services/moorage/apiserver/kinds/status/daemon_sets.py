@@ -6,7 +6,7 @@ a status is shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
@@ -43,6 +43,7 @@ _RULE: Final = "DedicatedNodes/"
 class _Node(NamedTuple):
     """The facts of a node by which DaemonSets choose."""
 
+    uid: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
 
@@ -90,7 +91,7 @@ class DaemonIndex(Index):
     @override
     def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
         if topic == "taints":
-            return self._look(key.removeprefix(_TARGET), records) if key.startswith(_TARGET) else ()
+            return self._tainted(key.removeprefix(_TARGET), after) if key.startswith(_TARGET) else ()
         if key.startswith(_NODE):
             return self._node(key.removeprefix(_NODE), after, records)
         if key.startswith(_SET):
@@ -119,21 +120,28 @@ class DaemonIndex(Index):
             ),
         )
 
+    def _tainted(self, name: str, after: Any) -> Iterable[ObjectId]:
+        known = self._nodes.get(name)
+        if known is None:
+            return ()
+        return self._keep(name, known._replace(taints=_taints(after, known.uid)))
+
     def _node(self, name: str, after: ResourceDeclared | None, records: Records) -> Iterable[ObjectId]:
-        if after is not None:
-            self._nodes.setdefault(name, None)
-            self._places.add(daemon_index(name))
-        elif name in self._nodes:
+        if after is None:
+            if name not in self._nodes:
+                return ()
             del self._nodes[name]
             self._places.discard(daemon_index(name))
             return self._turned(name, None)
-        return self._look(name, records)
-
-    def _look(self, name: str, records: Records) -> Iterable[ObjectId]:
-        """Look at a node again, after a change of its record or its taints."""
-        if not self._sets or name not in self._nodes:
+        self._places.add(daemon_index(name))
+        if not self._sets:
+            self._nodes[name] = None  # read again for the next DaemonSet
             return ()
-        facts = _facts(name, records)
+        self._nodes.setdefault(name, None)
+        return self._keep(name, _facts(name, records))
+
+    def _keep(self, name: str, facts: _Node | None) -> Iterable[ObjectId]:
+        """Keep the facts of a node, and look at it again if they have changed."""
         if facts == self._nodes[name]:
             return ()
         self._nodes[name] = facts
@@ -160,15 +168,15 @@ def _facts(name: str, records: Records) -> _Node | None:
     declared = records.resources.get(resource_key(TargetKind.NODE.value, "", name))
     if declared is None:
         return None
-    tainted = records.taints.get(f"{_TARGET}{name}")
-    own = tainted is not None and tainted.target_uid in {"", declared.uid}
-    taints = _plain(tainted.taints) if tainted is not None and own else ()
-    return _Node(text_labels(at(declared.object, "metadata", "labels")), tuple(taints))
+    labels = text_labels(at(declared.object, "metadata", "labels"))
+    return _Node(declared.uid, labels, _taints(records.taints.get(f"{_TARGET}{name}"), declared.uid))
 
 
-def _plain(taints: Iterable[Any]) -> Iterator[Taint]:
-    for one in taints:
-        yield Taint(key=one.key, value=one.value, effect=one.effect)
+def _taints(tainted: Any, uid: str) -> tuple[Taint, ...]:
+    """Return the taints of the node of this uid, from the record of its taints."""
+    if tainted is None or tainted.target_uid not in {"", uid}:
+        return ()
+    return tuple(Taint(key=one.key, value=one.value, effect=one.effect) for one in tainted.taints)
 
 
 def _template(declared: ResourceDeclared, records: Records) -> tuple[PodShape | None, str]:
