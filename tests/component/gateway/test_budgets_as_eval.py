@@ -6,8 +6,18 @@ import random
 from typing import Any
 
 import pytest
-from tests.component.gateway.double import Fixture, Json, node, node_ref, pod, pod_ref
-from tests.component.gateway.test_made_pods import BUDGETS, DEPLOYMENTS, LABELS, PODS, WEB, evict, place, serving
+from tests.component.gateway.double import Fixture, Json, deployment, node, node_ref, pod, pod_ref
+from tests.component.gateway.test_made_pods import (
+    BUDGETS,
+    DEPLOYMENTS,
+    LABELS,
+    PODS,
+    WEB,
+    budget,
+    evict,
+    place,
+    serving,
+)
 from tests.component.gateway.test_reported import node_reports
 
 from moorage.apiserver.kinds.status.disruption import allowed_now
@@ -102,3 +112,19 @@ async def test_after_any_changes_budgets_are_counted_as_by_eval(seed: int) -> No
             if now.scaled:
                 assert (now.healthy, now.desired) == (status["currentHealthy"], status["desiredHealthy"])
             assert (await evict(gateway, name, "?dryRun=All")).status_code == code
+
+
+async def test_a_deployment_of_which_all_pods_wait_for_a_node_counts_in_what_is_expected() -> None:
+    gateway = await serving("a", "b", "c", "d", replicas=4)
+    await budget(gateway, maxUnavailable="50%")
+    guard = disruption_of(await gateway.ok("GET", f"{BUDGETS}/keep"))
+    assert allowed_now(guard, gateway.store.tables).allowed == 2
+    other = deployment("waits", replicas=4)
+    other["spec"]["template"]["metadata"]["labels"] = other["spec"]["selector"]["matchLabels"] = LABELS
+    uid = (await gateway.ok("POST", DEPLOYMENTS, other))["metadata"]["uid"]
+    assert allowed_now(guard, gateway.store.tables).allowed == 2, "placement has not made its pods yet"
+    for name in ("e", "f", "g", "h"):
+        place(gateway, name, uid, node="", owner=WEB.model_copy(update={"name": "waits"}))
+    now = allowed_now(guard, gateway.store.tables)
+    assert (now.expected, now.healthy, now.desired, now.allowed) == (8, 4, 4, 0)
+    assert (await evict(gateway, "a", "?dryRun=All")).status_code == 429

@@ -645,6 +645,38 @@ def test_a_rate_of_zero_stops_and_without_limit_all_go(rate: float, go: int) -> 
     assert sum(answer.granted for answer in bench.answers) == go
 
 
+def template(**labels: str) -> dict[str, Any]:
+    return {"template": {"metadata": {"labels": labels}}}
+
+
+def test_a_controller_of_which_all_pods_wait_for_a_node_counts_in_what_is_expected() -> None:
+    bench = web(4)
+    pdb(bench, maxUnavailable="50%")
+
+    def counted() -> tuple[int, int]:
+        pods, guard = bench.view.selected(PDB), bench.view.guards.disruptions[PDB]
+        found = disruptions(guard, pods=pods.pods, healthy=pods.pods - pods.unhealthy, scale=pods.scale)
+        return found.expected, found.allowed
+
+    assert counted() == (4, 2)
+    bench.declare("Deployment", "waits", "shop", replicas=4, **template(app="web"))
+    assert counted() == (8, 0)
+    bench.bind("w", "Cluster/c1", kind="ResourceBinding", owner="Deployment/shop/waits")
+    assert counted() == (4, 2), "it is placed on clusters, so it makes no pods here"
+    bench.unbind("w", "Cluster/c1", kind="ResourceBinding")
+    assert counted() == (8, 0)
+    bench.declare("Deployment", "waits", "shop", replicas=4, **template(app="other"))
+    assert counted() == (4, 2)
+    bench.declare("StatefulSet", "waits", "shop", replicas=2, **template(app="web", tier="a"))
+    assert counted() == (6, 1)
+    pdb(bench, maxUnavailable="50%", unhealthyPodEvictionPolicy="AlwaysAllow")
+    assert counted() == (6, 1), "of a budget that is declared anew"
+    bench.delete("StatefulSet", "waits", "shop")
+    assert counted() == (4, 2)
+    bench.declare("DaemonSet", "waits", "shop", **template(app="web"))
+    assert counted() == (4, 2), "it does not state how many, and has none yet"
+
+
 def test_budgets_are_shown() -> None:
     bench = web()
     pdb(bench, minAvailable=2)
@@ -822,6 +854,16 @@ class Model:
             return None
         return int(declared.object["spec"]["replicas"])  # type: ignore[attr-defined]  # they are ResourceDeclared
 
+    def makers(self, guard: Disruption) -> set[str]:
+        """The declared controllers whose pods a disruption budget selects."""
+        found = set()
+        for key, event in self.bench.tables.get(RESOURCES, {}).items():
+            if key.startswith(("Deployment/shop/", "StatefulSet/shop/")):
+                spec = event.object["spec"]  # type: ignore[attr-defined]  # they are ResourceDeclared
+                if guard.selects(spec.get("template", {}).get("metadata", {}).get("labels", {})):
+                    found.add(key)
+        return found
+
     def ill(self, binding: str) -> bool:
         bound = self.bench.view.bound(binding)
         return bound is not None and bound.unhealthy
@@ -890,7 +932,8 @@ class Model:
         }
         leaving = {other.rpartition("|")[0] for other in under_way if self.stands(other)}
         healthy = sum(b not in leaving and not self.ill(b) for b in pods)
-        wanted = [self.wanted(owner) for owner in {e.owner.key for e in pods.values() if e.owner != e.workload}]
+        owners = {e.owner.key for e in pods.values() if e.owner != e.workload} | self.makers(guard)
+        wanted = [self.wanted(owner) for owner in owners]
         scale = None if None in wanted else sum(one or 0 for one in wanted)
         count = disruptions(guard, pods=len(pods), healthy=healthy, scale=scale)
         return count.lets_go_unhealthy(always=guard.always_allow_unhealthy) if ill else count.allowed > 0
@@ -1074,7 +1117,8 @@ class World:
     def wanted(self) -> None:
         kind, name = self.rng.choice([("Deployment", "web"), ("StatefulSet", "db"), ("DaemonSet", "ds")])
         if self.rng.randint(0, 4):
-            self.bench.declare(kind, name, "shop", replicas=self.rng.randint(0, 4))
+            template = {"metadata": {"labels": self.rng.choice([{}, {"app": "web"}, {"app": "other"}])}}
+            self.bench.declare(kind, name, "shop", replicas=self.rng.randint(0, 4), template=template)
         else:
             self.bench.delete(kind, name, "shop")
 

@@ -29,7 +29,7 @@ from moorage.decide.disruption.budgets import (
     own_namespace,
 )
 from moorage.decide.disruption.guard_index import Guards
-from moorage.decide.scheduling.nodes.pod_controllers import controller_reference
+from moorage.decide.scheduling.nodes.pod_controllers import controller_reference, scaled_template
 from moorage.decide.scheduling.nodes.workloads import WorkloadError, controller_of
 from moorage.decide.taints.desired.incidents import zone_of_target
 from moorage.runtime.process.memory import Pool
@@ -41,7 +41,7 @@ from moorage_schemas.keys import BindingKey, ResourceKey, split_cluster
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
-from moorage_schemas.resources.workload_kinds import CONTROLLERS, SCALED
+from moorage_schemas.resources.workload_kinds import CONTROLLERS, POD, SCALED
 from moorage_schemas.topics import BINDINGS, CONFIGURATION, RESOURCES, WORKLOAD_CONDITIONS, Topic
 from moorage_schemas.zone import NO_ZONE
 
@@ -73,6 +73,9 @@ class WorkloadOwner:
     wanted: int | None = None
     """The number of pods that it wants; None when it is not declared, or does not state it."""
 
+    template: Mapping[str, str] | None = None
+    """The labels of the pods that it makes. None if it makes none, or does not state how many."""
+
     scaled_by: str = ""
     """The key of the mirrored Deployment that scales this mirrored ReplicaSet; empty for none."""
 
@@ -98,6 +101,9 @@ class Selected:
     unhealthy: int = 0
     owners: dict[str, int] = field(default_factory=dict)
     """The number of selected pods of each owner. Pods without an owner are left out."""
+
+    makers: dict[str, None] = field(default_factory=dict)
+    """The owners whose templates are selected, so that those count of which all pods still wait for a node."""
 
     scale: int | None = None
     """The number of pods that those owners want; None when one of them does not state it. Valid while `scaled`."""
@@ -157,6 +163,7 @@ class GovernorView(ConfiguredView):
         self._bound: dict[str, BoundWorkload] = {}
         self._owners: dict[str, WorkloadOwner] = {}
         self._pods: dict[str, dict[str, BoundWorkload]] = {}  # by namespace
+        self._templates: dict[str, dict[str, Mapping[str, str]]] = {}  # the labels of the pods of owners, by namespace
         self._selected: dict[str, Selected] = {}
         self._on: dict[str, dict[str, None]] = {}  # the keys of the bindings of pods, by target
         self._lost: set[str] = set()  # the nodes that are not ready
@@ -229,15 +236,20 @@ class GovernorView(ConfiguredView):
             for bound in self._pods.get(namespace, {}).values():
                 if guard.selects(bound.labels):
                     _select(selected, bound, 1)
+            selected.makers = {
+                maker: None for maker, labels in self._templates.get(namespace, {}).items() if guard.selects(labels)
+            }
 
     def _maker(self, key: str, event: ResourceDeclared | None) -> None:
         wanted: int | None = None
+        template: Mapping[str, str] | None = None
         scaled_by = ""
         try:
             if event is not None:
                 controller = controller_of(event.object)
                 wanted = None if controller.daemon else controller.replicas
                 scaled_by = _scaled_by(event)
+                template = self._template(event)
         except WorkloadError:
             wanted = None
         owner = self._owners.get(key)
@@ -245,8 +257,9 @@ class GovernorView(ConfiguredView):
             if wanted is None and not scaled_by:
                 return
             owner = self._owners[key] = WorkloadOwner()
-        if owner.wanted == wanted and owner.scaled_by == scaled_by:
+        if owner.wanted == wanted and owner.scaled_by == scaled_by and owner.template == template:
             return
+        touched = self._set_template(key, owner, template)
         owner.wanted = wanted
         self._follow_scale(key, owner, scaled_by)
         near = str(ResourceKey.parse(key)._replace(kind=DISRUPTION, name=""))
@@ -254,14 +267,36 @@ class GovernorView(ConfiguredView):
         guards = {
             one
             for one, selected in self._selected.items()
-            if one.startswith(near) and not makers.isdisjoint(selected.owners)
-        }
+            if one.startswith(near) and not makers.isdisjoint((*selected.owners, *selected.makers))
+        } | touched
         for guard_key in guards:
             self._selected[guard_key].scaled = False
         for marks in self._watchers:
             marks.owners.add(key)
             marks.disruptions |= guards
         self._tidy(key, owner)
+
+    def _template(self, event: ResourceDeclared) -> Mapping[str, str] | None:
+        found = scaled_template(event)
+        return self._pooled(found) if found is not None else None
+
+    def _set_template(self, key: str, owner: WorkloadOwner, template: Mapping[str, str] | None) -> set[str]:
+        """Note the labels of the pods that an owner makes. Return the keys of the budgets for which that counts."""
+        if owner.template == template:
+            return set()
+        pod, namespace = str(ResourceKey.parse(key)._replace(kind=POD)), own_namespace(key)
+        before = () if owner.template is None else self.guards.disruptions_of(pod, owner.template)
+        after = () if template is None else self.guards.disruptions_of(pod, template)
+        for guard in before:
+            self._selected[guard.key].makers.pop(key, None)
+        for guard in after:
+            self._selected[guard.key].makers[key] = None
+        owner.template = template
+        if template is not None:
+            self._templates.setdefault(namespace, {})[key] = template
+        elif (known := self._templates.get(namespace)) is not None and known.pop(key, None) is not None and not known:
+            del self._templates[namespace]
+        return {guard.key for guard in (*before, *after)}
 
     def _follow_scale(self, key: str, owner: WorkloadOwner, scaled_by: str) -> None:
         """Note which Deployment scales a ReplicaSet."""
@@ -365,6 +400,7 @@ class GovernorView(ConfiguredView):
                 owner = self._owners[bound.owner] = WorkloadOwner()
             if not is_pod(key):
                 owner.on_clusters += 1
+                self._forget_scale(bound.owner, owner)
             else:
                 owner.bound += 1
                 if bound.unhealthy:
@@ -380,6 +416,7 @@ class GovernorView(ConfiguredView):
             owner = self._owners[bound.owner]
             if not is_pod(key):
                 owner.on_clusters -= 1
+                self._forget_scale(bound.owner, owner)
             else:
                 owner.bound -= 1
                 owner.unhealthy.pop(key, None)
@@ -394,6 +431,17 @@ class GovernorView(ConfiguredView):
             if not there:
                 del self._on[bound.target]
         self._count(key, bound, -1)
+
+    def _forget_scale(self, key: str, owner: WorkloadOwner) -> None:
+        """Note that an owner may make pods from now on, or no more."""
+        if owner.template is None:
+            return
+        pod = str(ResourceKey.parse(key)._replace(kind=POD))
+        guards = [guard.key for guard in self.guards.disruptions_of(pod, owner.template)]
+        for guard_key in guards:
+            self._selected[guard_key].scaled = False
+        for marks in self._watchers:
+            marks.disruptions.update(guards)
 
     def _count(self, key: str, bound: BoundWorkload, change: int) -> None:
         guards = [guard.key for guard in self.guards.disruptions_of(key, bound.labels)]
@@ -461,7 +509,8 @@ class GovernorView(ConfiguredView):
 
     def _scale(self, selected: Selected) -> int | None:
         wanted = 0
-        for key in {self._scale_of(key) for key in selected.owners}:
+        makers = (key for key in selected.makers if not self._owners[key].on_clusters)
+        for key in {self._scale_of(key) for key in (*selected.owners, *makers)}:
             owner = self._owners.get(key)
             if owner is None or owner.wanted is None or ResourceKey.parse(key).kind not in SCALED:
                 return None

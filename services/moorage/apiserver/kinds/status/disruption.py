@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from sys import intern
 from typing import Any, Final, NamedTuple
 
 from typing_extensions import override
 
 from moorage.apiserver.kinds.status import reported
+from moorage.apiserver.kinds.status.controllers import OwnerIndex
 from moorage.apiserver.kinds.status.index import Groups, Index
 from moorage.apiserver.kinds.status.records import ObjectId, Records
 from moorage.decide.conditions.heartbeats import BY_BRIDGE
@@ -27,12 +29,15 @@ from moorage.decide.disruption.budgets import (
 )
 from moorage.decide.disruption.guard_index import Guards
 from moorage.decide.kubernetes.unstructured import at
+from moorage.decide.scheduling.nodes.pod_controllers import scaled_template
+from moorage.runtime.process.memory import Pool
 from moorage_schemas.condition import HEALTHY, ConditionStatus
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.keys import BindingKey, ResourceKey
 from moorage_schemas.resources.workload_kinds import POD, SCALED
 
 _POD: Final = f"{POD}/"
+_MAKERS: Final = tuple(f"{kind}/" for kind in SCALED)
 _BUDGET: Final = f"{DISRUPTION}/"
 _HEALTHY: Final = f"|{HEALTHY}"
 
@@ -65,6 +70,10 @@ class DisruptionIndex(Index):
         self.guards = Guards()
         """The disruption budgets."""
 
+        self.templates: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {}
+        """The labels of the pods of each controller that states how many it makes, by namespace."""
+
+        self._shared: Pool[tuple[tuple[str, str], ...]] = Pool()
         self._of_pod = Groups()
         """The keys of the bindings of each pod that is its own owner."""
 
@@ -76,10 +85,20 @@ class DisruptionIndex(Index):
         elif topic == "resources" and key.startswith(_BUDGET):
             with suppress(ValueError):  # it was validated when it was declared
                 self.guards.put(key, after.object if after is not None else None)
+        elif topic == "resources" and key.startswith(_MAKERS):
+            self._put_template(key, scaled_template(after) if after is not None else None)
         else:
             for binding in self._touched(topic, key, before, after, records):
                 self._look(binding, records)
         return ()
+
+    def _put_template(self, key: str, labels: Mapping[str, str] | None) -> None:
+        namespace = ResourceKey.parse(key).namespace
+        if labels is not None:
+            found = tuple((intern(name), intern(value)) for name, value in sorted(labels.items()))
+            self.templates.setdefault(namespace, {})[key] = self._shared.shared(found, found)
+        elif (known := self.templates.get(namespace)) is not None and known.pop(key, None) is not None and not known:
+            del self.templates[namespace]
 
     def _touched(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[str]:
         """Return the keys of the bindings about whose pods another record has changed something."""
@@ -173,11 +192,19 @@ def allowed_now(guard: Disruption, records: Records) -> Disruptions:
     groups = index.groups.get(namespace) or Counter[PodGroup]()
     chosen = {group: count for group, count in groups.items() if guard.selects(dict(group.labels))}
     away = dict(index.unhealthy.get(namespace, {})) | index.leaving.get(namespace, {})
-    for owner in {group.owner for group in chosen} - {""}:
+    owners = {group.owner for group in chosen} - {""}
+    for owner in owners:
         away |= dict.fromkeys(_ordered_away(owner, records), PodGroup(owner, ()))
     unavailable = sum(1 for key in away if _is_chosen(key, chosen, records))
     pods = sum(chosen.values())
-    scale = _scale({group.owner for group in chosen} - {""}, records)
+    # Those count as well of which all pods still wait for a node.
+    made_by = records.index(OwnerIndex).made_by
+    waiting = [
+        key
+        for key, labels in (index.templates.get(namespace) or {}).items()
+        if guard.selects(dict(labels)) and next(iter(made_by.get(key, ())), "").startswith(_POD)
+    ]
+    scale = _scale({*owners, *waiting}, records)
     return disruptions(guard, pods=pods, healthy=pods - unavailable, scale=scale)
 
 

@@ -39,7 +39,7 @@ INDEXES: Final[Mapping[str, tuple[type[Index], ...]]] = {
     "Namespace": (NamespaceIndex,),
     "Node": (TargetIndex,),
     "Pod": (OwnerIndex, DedicatedIndex, ReportIndex, NodeIndex, DisruptionIndex),
-    "PodDisruptionBudget": (BudgetIndex, DisruptionIndex),
+    "PodDisruptionBudget": (BudgetIndex, DisruptionIndex, OwnerIndex),
     "PriorityClass": (PriorityIndex,),
     "PropagationPolicy": (PolicyIndex,),
     "ResourceBinding": (OwnerIndex, ReportIndex, NodeIndex, PolicyIndex),

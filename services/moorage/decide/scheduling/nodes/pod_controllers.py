@@ -7,9 +7,13 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from moorage.decide.kubernetes.unstructured import at
+from moorage.decide.scheduling.nodes.workloads import text_labels
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
+from moorage_schemas.resources.workload_kinds import SCALED
 
+_DEPLOYMENT: Final = "Deployment"
 _GROUPS: Final = frozenset({"", "apps", "batch"})
 """The API groups of the controllers that Moorage identifies by their kind alone."""
 
@@ -32,6 +36,19 @@ def controller_key(event: ResourceDeclared) -> str:
     """Return the key of the controller of an object in a real cluster. Empty if it has none, or lives here."""
     controller = controller_reference(event) if event.mirrored is not None else None
     return controller.key if controller is not None else ""
+
+
+def scaled_template(event: ResourceDeclared) -> Mapping[str, str] | None:
+    """Return the labels of the pods that a controller makes, if it states how many. Otherwise None.
+
+    A ReplicaSet that a Deployment declared here keeps for its template makes none.
+    """
+    if event.kind not in SCALED:
+        return None
+    owner = controller_reference(event) if event.mirrored is None else None
+    if owner is not None and owner.kind == _DEPLOYMENT:
+        return None
+    return text_labels(at(event.object, "spec", "template", "metadata", "labels"))
 
 
 def _ref(reference: Mapping[str, Any], event: ResourceDeclared) -> WorkloadRef | None:
