@@ -16,7 +16,8 @@ def steps_between(before: Mapping[str, Collection[str]], after: Mapping[str, Col
     """Return the steps that lead from the clusters of the present pages to those of the new ones.
 
     After each step, and whatever the order within it, the pages contain every cluster that they contain both before and
-    after. If pages exchange clusters, one of them first has those of before and after together.
+    after. If pages exchange clusters, one of them first has those of before and after together. The present pages may
+    be those after some of the steps, with a cluster on two of them.
 
     Args:
         before: the clusters of the present pages, by name.
@@ -25,8 +26,9 @@ def steps_between(before: Mapping[str, Collection[str]], after: Mapping[str, Col
     names = before.keys() | after.keys()
     changed = {name for name in names if name not in before or name not in after or {*before[name]} != {*after[name]}}
     there = {cluster: name for name, clusters in after.items() for cluster in clusters}
-    waits: dict[str, set[str]] = {
-        name: {there[one] for one in before.get(name, ()) if there.get(one, name) != name} for name in changed
+    waits: dict[str, set[str]] = {  # a page that does not change has what it is to have
+        name: {there[one] for one in before.get(name, ()) if there.get(one, name) in changed - {name}}
+        for name in changed
     }
     steps: list[Step] = []
     while waits:
