@@ -85,6 +85,12 @@ class SeenState(ABC, Generic[Target]):
     def put(self, kind: str, found: JsonObject) -> None:
         """Note an object as it was seen."""
 
+    def answered(self, kind: str, found: JsonObject) -> None:
+        """Note an object as a write was answered, unless the watch has brought its deletion or a newer version."""
+        known = self._objects.get(self.key_of(kind, found))
+        if known is not None and known["metadata"].get("uid") == found["metadata"].get("uid"):
+            self.put(kind, found)
+
     @abstractmethod
     def drop(self, kind: str, key: str) -> None:
         """Note that an object was deleted."""
@@ -129,7 +135,10 @@ class StateSink(Sink):
 
 
 def is_older(found: JsonObject, known: JsonObject | None) -> bool:
-    """Return whether a newer version of the same object is known: an answer to a write may be faster than the watch."""
+    """Return whether a newer version of the same object is known.
+
+    The watch and the answers to writes bring versions in any order. The watch does not bring one again.
+    """
     if known is None or known["metadata"].get("uid") != found["metadata"].get("uid"):
         return False
     version, other = (str(one["metadata"].get("resourceVersion") or "") for one in (found, known))

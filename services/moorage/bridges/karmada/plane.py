@@ -207,7 +207,7 @@ class PlaneState(SeenState[SeenMember]):
             self._seen(kind, key)
             return
         if is_older(found, self._objects.get(key)):
-            return  # the answer to a write was faster than the watch
+            return
         found = {**found, "kind": kind}
         mirrored = self._objects[key] = reduced(found, self._scheduler, keeps_taints=self.keeps_taints)
         if kind == CLUSTER:

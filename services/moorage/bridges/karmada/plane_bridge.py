@@ -213,7 +213,7 @@ class PlaneLoop(BridgeLoop[PlaneAct, PlaneState]):
             outlets.client,
             tables,
             state.targets.get,
-            seen=lambda found: state.put(CLUSTER, found),
+            seen=partial(state.answered, CLUSTER),
             is_settled=observations.is_settled,
             undone=outlets.contention(PlaneAct.TAINTS, "taints", self._target),
             tell=outlets.events.tell,
@@ -222,7 +222,7 @@ class PlaneLoop(BridgeLoop[PlaneAct, PlaneState]):
             outlets.client,
             tables,
             state.bindings.get,
-            seen=lambda found: state.put(str(found["kind"]), found),
+            seen=lambda found: state.answered(str(found["kind"]), found),
             undone=outlets.contention(PlaneAct.BINDINGS, "clusters and eviction tasks", self._binding),
             tell=outlets.events.tell,
         )

@@ -161,9 +161,9 @@ class HubState(SeenState[SeenCluster]):
                 self._leases[key] = reduced(found)
             self._seen(kind, key)
             return
+        if is_older(found, self._objects.get(key)):
+            return
         if kind == PLACEMENT:
-            if is_older(found, self.placements.get(key)):
-                return
             self.placements[key] = found
         self._objects[key] = reduced(found, keeps_taints=self.keeps_taints)
         if kind == CLUSTER:

@@ -260,7 +260,7 @@ class HubLoop(BridgeLoop[HubAct, HubState]):
             outlets.client,
             tables,
             state.targets.get,
-            seen=lambda found: state.put(CLUSTER, found),
+            seen=partial(state.answered, CLUSTER),
             is_settled=observations.is_settled,
             add_ons=state.add_ons,
             undone=outlets.contention(HubAct.TAINTS, "taints", self._target),

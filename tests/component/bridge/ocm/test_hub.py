@@ -8,6 +8,7 @@ import pytest
 
 from moorage.bridges.engine.seen_state import LEASE, StateSink
 from moorage.bridges.ocm.hub import ADD_ON, CLUSTER, CLUSTER_LEASE, DECISION, PLACEMENT, HubState
+from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE as AVAILABLE
 from moorage_schemas.resources.names import PLACEMENT_LABEL
 
 _LEASE_KEY = "Lease/c1/work"
@@ -80,6 +81,21 @@ def test_a_version_that_the_watch_brings_late_changes_nothing(hub: Hub) -> None:
     another["metadata"]["uid"] = "of a placement that was created again"
     hub.state.put(PLACEMENT, another)
     assert hub.taken() == [(PLACEMENT, "Placement/shop/a")]
+
+
+def test_an_answer_that_the_watch_has_overtaken_changes_nothing(hub: Hub) -> None:
+    available = {"type": AVAILABLE, "status": "True", "reason": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    hub.state.put(CLUSTER, _object(CLUSTER, "c1", version=10, status={"conditions": [available]}))
+    hub.taken()
+    hub.state.answered(CLUSTER, _object(CLUSTER, "c1", version=9))
+    hub.state.put(CLUSTER, _object(CLUSTER, "c1", version=9))
+    assert not hub.taken()
+    assert hub.state.targets["c1"].is_judged
+    hub.state.answered(CLUSTER, _object(CLUSTER, "c1", version=11))
+    assert hub.taken()
+    hub.state.drop(CLUSTER, hub.state.key_of(CLUSTER, _object(CLUSTER, "c1")))
+    hub.state.answered(CLUSTER, _object(CLUSTER, "c1", version=12))
+    assert not hub.state.targets, "it was deleted"
 
 
 def test_a_list_of_decisions_tells_which_are_gone(hub: Hub) -> None:
