@@ -108,6 +108,10 @@ conformance: $(READY) ## fresh random requests to Moorage and to upstream (OF=ev
 		*) $(BIN)/python -m tests.conformance.$(OF) $(OPTIONS) ;; \
 	esac
 
+.PHONY: suites
+suites: $(READY) ## specs of Kubernetes, OCM and Karmada on real control planes, where MOORAGE_PLANES names them (an hour)
+	@$(BIN)/python ops/upstream-suites/run $(OPTIONS)
+
 REQUESTS ?= 10000
 .PHONY: fuzz
 fuzz: $(READY) ## random requests, valid and not, to a Moorage of their own (REQUESTS=100000, MOORAGE_SEED=7)

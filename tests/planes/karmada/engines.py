@@ -15,7 +15,7 @@ _PART: Final = "karmada"
 _MANAGER: Final = "karmada-controller-manager"
 _SCHEDULER: Final = "karmada-scheduler"
 
-_NO_WORKLOADS: Final = (
+NO_WORKLOADS: Final = (
     "--controllers=namespace-controller,garbage-collector-controller,serviceaccount-controller,"
     "serviceaccount-token-controller,clusterrole-aggregation-controller"
 )
@@ -42,7 +42,7 @@ class Upstream:
     @asynccontextmanager
     async def deciding(self, plane: Plane) -> AsyncIterator[None]:
         """See `Engine`."""
-        await plane.up(_PART, flags={"KCM_FLAGS": _NO_WORKLOADS, "KARMADA_FLAGS": _FLAGS})
+        await plane.up(_PART, flags={"KCM_FLAGS": NO_WORKLOADS, "KARMADA_FLAGS": _FLAGS})
         try:
             yield
         finally:
@@ -96,7 +96,7 @@ class Moorage:
 async def _undecided(plane: Plane) -> AsyncIterator[None]:
     """Karmada without those that place bindings, taint clusters and evict."""
     flags = f"{_FLAGS} --feature-gates=Failover=false --controllers=*,-gracefulEviction"
-    await plane.up(_PART, flags={"KCM_FLAGS": _NO_WORKLOADS, "KARMADA_FLAGS": flags})
+    await plane.up(_PART, flags={"KCM_FLAGS": NO_WORKLOADS, "KARMADA_FLAGS": flags})
     await plane.down(_SCHEDULER)
     try:
         yield

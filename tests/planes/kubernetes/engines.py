@@ -17,7 +17,7 @@ _MONITORING: Final = "--node-monitor-period=1s --node-monitor-grace-period=12s"
 _KUBELETS: Final = {"KWOK_FLAGS": "--node-lease-duration-seconds=8"}  # renewed every 2 s
 _ADMISSION: Final = {"APISERVER_FLAGS": "--enable-admission-plugins=PodTolerationRestriction"}  # as upstream's tests
 SILENT: Final = ("--node-monitor-grace-period", "12")
-_OFF: Final = "--controllers=*,-taint-eviction-controller,-node-lifecycle-controller"
+OFF: Final = "--controllers=*,-taint-eviction-controller,-node-lifecycle-controller"
 
 
 class KubernetesEngine(Engine, Protocol):
@@ -53,7 +53,7 @@ class Nobody:
     @asynccontextmanager
     async def deciding(self, plane: Plane) -> AsyncIterator[None]:
         """See `Engine`."""
-        async with controllers(plane, {"KCM_FLAGS": _OFF}):
+        async with controllers(plane, {"KCM_FLAGS": OFF}):
             yield
 
 
@@ -86,7 +86,7 @@ class Moorage:
     async def bridged(self, plane: Plane) -> AsyncIterator[Bridge]:
         """The same, with the bridge, which acts already."""
         async with (
-            controllers(plane, {"KCM_FLAGS": _OFF}),
+            controllers(plane, {"KCM_FLAGS": OFF}),
             running(self._bootstrap, self._prefix, self._folder, node_monitor_period=1.0) as live,
         ):
             bridge = Bridge(plane, live, self._folder, ("kubernetes", *SILENT), self._access)
