@@ -10,6 +10,7 @@ import pytest
 from tests.component.gateway.double import NOW, Fixture, Json, deployment, later, node, node_ref, pod, pod_ref
 
 from moorage.apiserver.kinds.status.disruption import allowed_now
+from moorage.apiserver.kinds.status.records import _Packed
 from moorage.decide.disruption.budgets import disruption_of
 from moorage.decide.scheduling.nodes.workloads import template_hash
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
@@ -25,6 +26,13 @@ APPS = "/apis/apps/v1/namespaces/default"
 P1, N1 = pod_ref("p1"), node_ref("n1")
 BOUND = {"PodScheduled": "True", "Initialized": "True"}
 TEMPLATE = template_hash(deployment()["spec"]["template"])
+
+
+@pytest.fixture(params=["as written", "read again"], autouse=True)
+def records(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latest records are kept as models. All others are read again, as rows."""
+    if request.param == "read again":
+        monkeypatch.setattr(_Packed, "_remember", lambda *_: None)
 
 
 def place(

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Generic, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
 from msgspec.structs import asdict
@@ -65,6 +65,16 @@ class RowReader:
 
         self.keys = keys
         """Returns whether the record of a key is read as a row; None for all records."""
+
+
+def with_fields(record: M, **fields: Any) -> M:
+    """Return a record with other values of some fields, as what it is: a model, or the row of one."""
+    found: Any = record
+    if isinstance(found, msgspec.Struct):
+        changed: Any = msgspec.structs.replace(found, **fields)
+    else:
+        changed = found.model_copy(update=fields)
+    return cast("M", changed)
 
 
 class ModelReader(Generic[M]):

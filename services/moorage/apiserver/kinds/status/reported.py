@@ -15,6 +15,7 @@ from typing_extensions import override
 from moorage.apiserver.kinds.status.index import Groups, Index
 from moorage.apiserver.kinds.status.records import ObjectId, Records
 from moorage.decide.conditions.node_readiness import is_lost
+from moorage.runtime.wire.row_reader import with_fields
 from moorage_schemas.condition import HEALTHY, ConditionChanged, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import BindingKey, binding_key, eviction_key, workload_condition_key
@@ -134,8 +135,9 @@ def health_report(records: Records, workload: str, target: str) -> WorkloadCondi
     if lost is None:
         return condition
     since = max(condition.last_transition_time, lost.last_transition_time)
-    unready = {"status": ConditionStatus.FALSE, "reason": NOT_READY, "message": "", "last_transition_time": since}
-    return condition.model_copy(update=unready)
+    return with_fields(
+        condition, status=ConditionStatus.FALSE, reason=NOT_READY, message="", last_transition_time=since
+    )
 
 
 def stopped_by(records: Records, workload: str, target: str) -> EvictionDecided | None:
