@@ -260,7 +260,7 @@ class DesiredTaints:
         incident: for a node, the incident and when it began. 0 while the node is ready.
         grant: the governor's latest decision, if it is about this target and not an earlier one of its name.
         first: whether no decision was ever made about this target.
-        kept: whether the target's cluster decides on its taints, so that its state requires none here.
+        decided_there: whether the target's cluster decides on its taints, so that its state requires none here.
     """
 
     kind: str
@@ -273,7 +273,7 @@ class DesiredTaints:
     grant: NoExecuteGranted | None
     zone: str
     first: bool = False
-    kept: bool = False
+    decided_there: bool = False
     active: dict[Identity, DesiredTaint] = field(default_factory=dict)
     """The taints that are allowed now."""
 
@@ -285,7 +285,7 @@ class DesiredTaints:
 
     def work_out(self, resource: ResourceDeclared) -> None:
         """Divide the required taints into `active` and `held`."""
-        if self.kept:
+        if self.decided_there:
             return
         for row in _ROWS.get(self.kind, ()) if self.conditions else ():
             condition = self.conditions.get(row.condition)
@@ -305,7 +305,7 @@ class DesiredTaints:
         added at the end of its own hold is removed at once if its condition turns out to have ended before.
         """
         row = _ROW_OF.get((self.kind, record.identity))
-        if row is None or self.kept:
+        if row is None or self.decided_there:
             return False
         condition = self.conditions.get(row.condition)
         if condition is None:

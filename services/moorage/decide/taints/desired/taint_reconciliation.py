@@ -60,7 +60,7 @@ class TaintList:
 
     def of_state(self, key: str, effect: str, value: str) -> bool:
         """Return whether a taint depends on the target's state alone."""
-        return not self.desired.kept and belongs_to_state(self.document, key, effect, value)
+        return not self.desired.decided_there and belongs_to_state(self.document, key, effect, value)
 
     def add(self, key: str, effect: str, value: str, time: datetime, origin: TaintOrigin) -> None:
         """Add a missing taint at the end."""
@@ -161,7 +161,7 @@ def follow_state(taint_list: TaintList, now: datetime) -> None:
         kept = [
             origin
             for origin in record.origins
-            if (origin not in DERIVED and not (desired.kept and origin is TaintOrigin.POLICY))
+            if (origin not in DERIVED and not (desired.decided_there and origin is TaintOrigin.POLICY))
             or (merged is not None and merged.origin is origin)
             or (origin is TaintOrigin.CONDITION and desired.stays(record))
         ]
@@ -321,7 +321,7 @@ def _work_out(
     evaluate: bool,
 ) -> _Policies | None:
     """Apply taint edits, then the state, then policies to a draft. None if nothing requires a taint."""
-    policies = policies if resource.kind == TargetKind.CLUSTER.value and not desired.kept else ()
+    policies = policies if resource.kind == TargetKind.CLUSTER.value and not desired.decided_there else ()
     if not (pending or desired.present or desired.active or policies):
         return None
     taint_list = TaintList(
@@ -392,8 +392,8 @@ def reconcile_taints(
     """
     known = current if current is not None and current.target_uid == resource.uid else None
     generation = (current.generation if current is not None else 0) + 1
-    kept = _keeps_taints(resource)
-    said = {} if kept else conditions
+    is_leaving = _is_leaving(resource)
+    said = {} if is_leaving else conditions
     desired = _desired(known, resource, said, now, generation=generation, grant=grant, holds=rules.holds)
     desired.work_out(resource)
     applied = known.wishes_applied if known is not None else 0
@@ -403,7 +403,7 @@ def reconcile_taints(
     due, labels = settles_at, Labels(known.labels if known is not None else {})
     if addons is not None and resource.kind == TargetKind.MANAGED_CLUSTER.value:
         reporting = is_reporting(desired.conditions)
-        gone = () if kept else removed
+        gone = () if is_leaving else removed
         labels = add_on_labels(labels.labels, addons, reporting=reporting, now=desired.now, removed=gone)
         due = _first(due, labels.due)
     incident, since = desired.incident
@@ -454,12 +454,12 @@ def _desired(
         incident=incident_of(resource.kind, own, known, generation, now),
         grant=grant if grant is not None and (grant.target_uid in {"", uid} or not uid) else None,
         zone=zone_of_target(resource),
-        first=known is None and not _keeps_taints(resource),
-        kept=resource.mirrored is not None and resource.mirrored.keeps_taints,
+        first=known is None and not _is_leaving(resource),
+        decided_there=resource.mirrored is not None and resource.mirrored.keeps_taints,
     )
 
 
-def _keeps_taints(resource: ResourceDeclared) -> bool:
+def _is_leaving(resource: ResourceDeclared) -> bool:
     """Return whether a managed cluster is being deleted. Then its taints of conditions and its labels stay as they are.
 
     Source: open-cluster-management.io/ocm/pkg/registration/hub/taint and hub/addon.
