@@ -27,8 +27,9 @@ DOCUMENT: dict[str, Any] = {
     "status": {"clusterClaims": CLAIMS},
 }
 ALL = "managedCluster.status.clusterClaims"
-SHORT = 1.0
-"""The most seconds of processor time that compiling or evaluating takes."""
+SHORT = 60.0
+"""Seconds of processor time that compiling or evaluating stays below. It takes less than one, and some more on a busy
+machine. Without the limits, these expressions take hours or all memory, so the number need not be exact."""
 
 
 def evaluated(text: str) -> Result:
@@ -118,7 +119,7 @@ def test_compiling_never_takes_long(text: str, *, as_upstream: bool | None) -> N
     except ExpressionError as error:
         found = error.as_upstream
     assert found is as_upstream
-    assert time.process_time() - before < 3 * SHORT
+    assert time.process_time() - before < SHORT
 
 
 def test_usual_expressions_are_far_below_the_limit() -> None:
