@@ -17,7 +17,7 @@ from moorage.bridges.kube.api_error import ApiError
 from moorage.bridges.kube.client import JSON, STRATEGIC_MERGE_PATCH, JsonObject, KubeClient
 from moorage.bridges.kubernetes.cluster_tables import DecidedTables, RequestedEviction
 from moorage.bridges.kubernetes.reduced import SCHEDULER, SeenPod
-from moorage_schemas.condition import ConditionStatus
+from moorage.decide.conditions.node_readiness import is_lost
 from moorage_schemas.placement import PlacementState
 
 _log = structlog.get_logger(__name__)
@@ -143,7 +143,7 @@ class PodActs:
         """Return whether a node is not ready, by the topics. One of which they contain nothing is not lost."""
         uid = self.node_uid(node)
         found = self.tables.condition_of(node, uid, _READY) if uid else None
-        return found is not None and found.status is not ConditionStatus.TRUE
+        return is_lost(found.status if found is not None else None)
 
     async def follow_node(self, key: str) -> None:
         """Set a pod to not ready if its node is, as the node lifecycle controller does. Its kubelet sets it to ready.

@@ -22,6 +22,7 @@ from moorage.decide.disruption.budgets import (
     DISRUPTION,
     GUARD_PREFIXES,
     Budget,
+    Disruption,
     Subject,
     is_guard,
     is_healthy,
@@ -267,7 +268,7 @@ class GovernorView(ConfiguredView):
         guards = {
             one
             for one, selected in self._selected.items()
-            if one.startswith(near) and not makers.isdisjoint((*selected.owners, *selected.makers))
+            if one.startswith(near) and any(maker in selected.owners or maker in selected.makers for maker in makers)
         } | touched
         for guard_key in guards:
             self._selected[guard_key].scaled = False
@@ -284,9 +285,11 @@ class GovernorView(ConfiguredView):
         """Note the labels of the pods that an owner makes. Return the keys of the budgets for which that counts."""
         if owner.template == template:
             return set()
-        pod, namespace = str(ResourceKey.parse(key)._replace(kind=POD)), own_namespace(key)
-        before = () if owner.template is None else self.guards.disruptions_of(pod, owner.template)
-        after = () if template is None else self.guards.disruptions_of(pod, template)
+        namespace, before, after = (
+            own_namespace(key),
+            self._selecting(key, owner.template),
+            self._selecting(key, template),
+        )
         for guard in before:
             self._selected[guard.key].makers.pop(key, None)
         for guard in after:
@@ -297,6 +300,12 @@ class GovernorView(ConfiguredView):
         elif (known := self._templates.get(namespace)) is not None and known.pop(key, None) is not None and not known:
             del self._templates[namespace]
         return {guard.key for guard in (*before, *after)}
+
+    def _selecting(self, key: str, template: Mapping[str, str] | None) -> tuple[Disruption, ...]:
+        """Return the disruption budgets that select the pods of an owner. None stands for an owner that makes none."""
+        if template is None:
+            return ()
+        return self.guards.disruptions_of(str(ResourceKey.parse(key)._replace(kind=POD)), template)
 
     def _follow_scale(self, key: str, owner: WorkloadOwner, scaled_by: str) -> None:
         """Note which Deployment scales a ReplicaSet."""
@@ -434,10 +443,7 @@ class GovernorView(ConfiguredView):
 
     def _forget_scale(self, key: str, owner: WorkloadOwner) -> None:
         """Note that an owner may make pods from now on, or no more."""
-        if owner.template is None:
-            return
-        pod = str(ResourceKey.parse(key)._replace(kind=POD))
-        guards = [guard.key for guard in self.guards.disruptions_of(pod, owner.template)]
+        guards = [guard.key for guard in self._selecting(key, owner.template)]
         for guard_key in guards:
             self._selected[guard_key].scaled = False
         for marks in self._watchers:
