@@ -21,6 +21,9 @@ class ClockMeasured(Model):
     host: str
     """The name of its machine."""
 
+    version: str = ""
+    """The version of Moorage that it runs. Empty if an earlier version wrote the record."""
+
     offset_seconds: float | None = None
     """By how many seconds its clock was ahead of the brokers' at the previous measurement; None before the first."""
 

@@ -54,6 +54,8 @@ COMMANDS: dict[str, Entry] = {
     "report": Entry(
         "Report conditions of a target, as a probe does, or of a workload on one, as a deployer does.", _TARGETS
     ),
+    "status": Entry("Show whether Moorage works: services, lag and last decisions, and the fleet in numbers.", _LOOK),
+    "doctor": Entry("Check brokers, topics, permissions, clocks, certificates and settings, with remedies.", _LOOK),
     "watch": Entry("Show events from the topics as they happen.", _LOOK),
     "explain": Entry("Explain the placement of a workload, or the state of a target.", _LOOK),
     "simulate": Entry("Show what a change would do, without making it.", _LOOK),
@@ -208,7 +210,7 @@ def _namespace_of_context(ctx: Any) -> str:
 
 def _show_version(asked: bool) -> None:  # noqa: FBT001 - the signature of an option's callback
     if asked:
-        from moorage.cli.commands.version import own_version  # noqa: PLC0415 - only this option needs it
+        from moorage.runtime.process.versions import own_version  # noqa: PLC0415 - only this option needs it
 
         typer.echo(f"moorage {own_version()}")
         raise typer.Exit

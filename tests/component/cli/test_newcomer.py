@@ -23,10 +23,15 @@ from moorage_schemas.topics import TAINTS
 OWN = "/apis/moorage.io/v1alpha1"
 
 
-def test_all_means_pods_and_what_makes_and_scales_them() -> None:
+def test_all_means_pods_and_their_controllers_targets_policies_and_guards() -> None:
     found = {one.kind.kind for one in kinds.parse(["all"])}
     controllers = {"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "CronJob"}
-    assert found == {"Pod", *controllers, "HorizontalPodAutoscaler"}
+    targets = {"Node", "Cluster", "ManagedCluster"}
+    policies = {"PropagationPolicy", "ClusterPropagationPolicy", "ClusterTaintPolicy", "Placement", "DedicatedNodes"}
+    guards = {"PodDisruptionBudget", "EvictionBudget", "EvictionPause"}
+    assert found == {"Pod", *controllers, "HorizontalPodAutoscaler", *targets, *policies, *guards}
+    in_kubectl = {kind.kind for kind in kinds.all_kinds() if kind.definition.in_all}
+    assert found - in_kubectl == targets | policies | guards
 
 
 @pytest.mark.parametrize("command", ["get", "describe"])

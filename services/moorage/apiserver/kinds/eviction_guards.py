@@ -36,6 +36,7 @@ class GuardKind(OwnKind[Any]):
     """A guard of evictions in a scope."""
 
     model_module: ClassVar[str] = "budgets"
+    in_own_all: ClassVar[bool] = True
     status_shown: ClassVar[bool] = True
 
     @override
@@ -106,6 +107,7 @@ class PodDisruptionBudgetKind(Kind[Any]):
 
     group = "policy"
     kind = "PodDisruptionBudget"
+    in_own_all = True
     model_module = "budgets"
     mirrorable = True
     short_names = ("pdb",)

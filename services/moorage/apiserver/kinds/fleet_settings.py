@@ -73,6 +73,7 @@ class DedicatedNodesKind(OwnKind[Any]):
     """A rule for nodes that are reserved for a group."""
 
     kind = "DedicatedNodes"
+    in_own_all = True
     model_module = "dedicated"
     singular = "dedicatednode"
     order = 90

@@ -82,6 +82,7 @@ def _clusters(found: Object) -> str:
 class Propagation(Kind[ResourceT]):
     """A policy that places resources on clusters."""
 
+    in_own_all: ClassVar[bool] = True
     group: ClassVar[str] = "policy.karmada.io"
     versions: ClassVar[tuple[str, ...]] = ("v1alpha1",)
     categories: ClassVar[tuple[str, ...]] = (KARMADA,)
@@ -301,6 +302,7 @@ class ClusterTaintPolicyKind(Kind["ClusterTaintPolicy"]):
     group = "policy.karmada.io"
     versions = ("v1alpha1",)
     kind = "ClusterTaintPolicy"
+    in_own_all = True
     model_module = "policies"
     mirrorable = True
     cli_names = ("ctp",)

@@ -139,6 +139,9 @@ class Kind(Generic[ResourceT]):
     in_all: ClassVar[bool] = False
     """Whether `get all` shows it: kubectl's category of that name."""
 
+    in_own_all: ClassVar[bool] = False
+    """Whether `moorage get all` shows it as well: targets, policies, and guards of evictions."""
+
     categories: ClassVar[tuple[str, ...]] = ()
     """Further words that stand for it and for other kinds, as discovery lists them."""
 

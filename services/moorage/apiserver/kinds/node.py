@@ -108,6 +108,7 @@ class Target(Kind[ResourceT]):
     """
 
     status_declared: ClassVar[bool] = True
+    in_own_all: ClassVar[bool] = True
     mirrorable: ClassVar[bool] = True
 
     @override

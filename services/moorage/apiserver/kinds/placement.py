@@ -111,6 +111,7 @@ class PlacementKind(Kind["Placement"]):
     group = "cluster.open-cluster-management.io"
     versions = ("v1beta1", "v1alpha1")
     kind = "Placement"
+    in_own_all = True
     model_module = "managed"
     mirrorable = True
     namespaced = True

@@ -159,6 +159,7 @@ class WorkloadPlacementKind(View):
     """The decision on one workload with its grounds. A `Placement` is declared by people."""
 
     kind = "WorkloadPlacement"
+    field_selectors = MappingProxyType({"status.state": ""})
     short_names = ("wp", "pl")
     namespaced = True
     order = 2070
@@ -210,6 +211,7 @@ class EvictionKind(PairView):
     """The eviction of a workload from a target."""
 
     kind = "Eviction"
+    field_selectors = MappingProxyType({"status.state": ""})
     cli_names = ("evict",)
     order = 2040
     columns = (

@@ -183,6 +183,12 @@ class Client:
         """Return the answer to any path that is JSON. `options` are query parameters."""
         return self._call("GET", path, params=options)
 
+    def dated(self, path: str) -> tuple[JsonObject, str]:
+        """Return the answer to a path that is JSON, and its `Date` header. Empty if it has none."""
+        answer = self._send("GET", path, None, _HEADERS)
+        found = json.loads(answer.content)
+        return found if isinstance(found, dict) else {}, next(iter(answer.all("date")), "")
+
     def raw(self, path: str) -> bytes:
         """Return the answer to any path as it is."""
         return self._send("GET", path, None, _HEADERS).content

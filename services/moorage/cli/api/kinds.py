@@ -23,9 +23,9 @@ def all_kinds() -> tuple[ServedKind, ...]:
     return _preferred(definitions.discovered())
 
 
-def workloads() -> tuple[ServedKind, ...]:
-    """Return the kinds that `all` stands for, as in kubectl's category of that name."""
-    return tuple(kind for kind in all_kinds() if kind.definition.in_all)
+def in_all() -> tuple[ServedKind, ...]:
+    """Return the kinds that `all` stands for: kubectl's, and targets, policies and guards of evictions."""
+    return tuple(kind for kind in all_kinds() if kind.definition.in_all or kind.definition.in_own_all)
 
 
 @cache
@@ -122,7 +122,7 @@ def parse(words: Sequence[str]) -> list[Named]:
         return found
     first, *names = words
     if first == "all" and not names:
-        return [Named(kind) for kind in workloads()]
+        return [Named(kind) for kind in in_all()]
     every = [find(word) for word in first.split(",") if word]
     if not every:
         raise UsageError(f"invalid resource type {first!r}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import platform
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
 from importlib.util import find_spec
 
 import typer
@@ -12,6 +10,7 @@ import typer
 from moorage.cli.api import endpoints
 from moorage.cli.errors import CliError
 from moorage.cli.render import output
+from moorage.runtime.process.versions import installed_version
 from moorage.runtime.settings.environment import KAFKA_VERSION
 
 
@@ -21,11 +20,11 @@ def version(ctx: typer.Context, form: output.FormatOption = output.Format.TABLE)
     The last line is the address of the gateway that commands use, with its origin.
     """
     found = {
-        "moorage": _version("moorage"),
-        "moorage-schemas": _version("moorage-schemas"),
-        "moorage-sdk": _version("moorage-sdk"),
+        "moorage": installed_version("moorage"),
+        "moorage-schemas": installed_version("moorage-schemas"),
+        "moorage-sdk": installed_version("moorage-sdk"),
         "kafka": _kafka(),
-        "aiokafka": _version("aiokafka"),
+        "aiokafka": installed_version("aiokafka"),
         "python": platform.python_version(),
         "server": _server(ctx),
     }
@@ -38,11 +37,6 @@ def version(ctx: typer.Context, form: output.FormatOption = output.Format.TABLE)
             output.line(f"{name} {number}")
 
 
-def own_version() -> str:
-    """Return the version of Moorage."""
-    return _version("moorage")
-
-
 def _server(ctx: typer.Context) -> str:
     """Return the address of the gateway that commands use, and what names it. The server is not asked."""
     try:
@@ -50,13 +44,6 @@ def _server(ctx: typer.Context) -> str:
     except CliError as error:
         return str(error)
     return f"{found.address} ({found.origin})"
-
-
-def _version(name: str) -> str:
-    try:
-        return version_of(name)
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _kafka() -> str:

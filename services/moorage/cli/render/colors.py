@@ -64,6 +64,7 @@ _STATE_COLUMNS: Final = frozenset(
     }
 )
 _TAINT_COLUMNS: Final = frozenset({"TAINT", "TAINTS", "ALL-TAINTS"})
+_LEVELS: Final = {"ok": _GOOD, "unknown": _WAITING, "warning": _WAITING, "error": _BAD}
 _REVERSED: Final = {"True": _BAD, "False": _GOOD}
 """Of a condition that should be False."""
 
@@ -95,6 +96,11 @@ def paint(column: str, cell: str) -> str:
     if column in _TAINT_COLUMNS:
         return ",".join(_colored(taint, _EFFECTS.get(taint.rpartition(":")[2], _PLAIN)) for taint in cell.split(","))
     return cell
+
+
+def level(word: str, text: str) -> str:
+    """Return the mark of a finding in the colour of its level."""
+    return _colored(text, _LEVELS.get(word, _PLAIN))
 
 
 def console() -> Console:

@@ -8,7 +8,6 @@ import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 import orjson
@@ -34,6 +33,7 @@ from moorage.apiserver.kinds.views import REPLAY
 from moorage.apiserver.machinery.api_errors import no_such_path
 from moorage.apiserver.machinery.openapi.registry import Origin, origin_of
 from moorage.apiserver.machinery.served_kinds import served
+from moorage.runtime.process.versions import own_version
 
 Document = dict[str, Any]
 
@@ -111,14 +111,10 @@ def resources(group: str, api_version: str) -> Document:
 
 def server_version() -> Document:
     """`/version`: the version of the server."""
-    try:
-        own = version("moorage")
-    except PackageNotFoundError:
-        own = "0"
     return {
         "major": "1",
         "minor": KUBERNETES_MINOR,
-        "gitVersion": f"v1.{KUBERNETES_MINOR}.0+moorage-{own}",
+        "gitVersion": f"v1.{KUBERNETES_MINOR}.0+moorage-{own_version()}",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "1970-01-01T00:00:00Z",

@@ -22,6 +22,7 @@ from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.process import metrics
 from moorage.runtime.process.clock import CLOCK_LIMIT, ClockReading, CorrectedClock
 from moorage.runtime.process.failures import end_task, restarted
+from moorage.runtime.process.versions import own_version
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.clock import ClockMeasured
 from moorage_schemas.envelope import Meta, event_id, to_headers
@@ -142,6 +143,7 @@ class BrokerClock:
         event = ClockMeasured(
             services=self._names,
             host=self._host,
+            version=own_version(),
             offset_seconds=None if off is None else off.total_seconds(),
             corrected=bool(self._clock.correction),
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -14,7 +15,31 @@ from aiokafka.errors import for_code
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.settings.process_settings import Settings
 
+_REBALANCING = frozenset({"PreparingRebalance", "CompletingRebalance"})
 _FRESH = 0.5  # seconds for which an answer about a group is used again
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMembers:
+    """The members of a consumer group."""
+
+    is_stable: bool
+    """Whether the group has divided its partitions."""
+
+    assigned: Mapping[str, frozenset[TopicPartition]] = field(default_factory=dict)
+    """The partitions of each member, by its client id. They are empty while the group is not stable."""
+
+    @property
+    def partitions(self) -> int:
+        """The number of partitions of topics that have an owner."""
+        return sum(map(len, self.assigned.values()))
+
+    def owned(self, topics: Collection[str]) -> int:
+        """Return the number of partitions of which one member has each of some topics."""
+        return sum(
+            len(set.intersection(*({tp.partition for tp in held if tp.topic == topic} for topic in topics)))
+            for held in self.assigned.values()
+        )
 
 
 class Offsets:
@@ -90,6 +115,22 @@ class Offsets:
         async with self._lock:
             await self._admin_client()
         return any(members for _, members in await self._described(group))
+
+    async def members(self, group: str) -> GroupMembers:
+        """Return the members of a group. A group that does not exist has none.
+
+        Raises:
+            KafkaError: Kafka does not answer, or refuses.
+        """
+        async with self._lock:
+            await self._admin_client()
+        is_stable, found = True, dict[str, frozenset[TopicPartition]]()
+        for state, members in await self._described(group):
+            is_stable = is_stable and state not in _REBALANCING
+            for _, client, _, _, assignment in members:
+                held = ConsumerProtocol.ASSIGNMENT.decode(assignment).partitions() if assignment else ()
+                found[client] = frozenset(TopicPartition(tp.topic, tp.partition) for tp in held)
+        return GroupMembers(is_stable, found)
 
     async def _describe(self, group: str) -> dict[str, set[tuple[str, int]]]:
         """Return the partitions of each client of a stable group; empty while the group rebalances."""
