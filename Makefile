@@ -9,6 +9,8 @@ PYTHON ?= $(shell for p in python3.12 python3.13 python3.11 python3 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+RUNS := $(VENV)/.ready-to-run
+comma := ,
 UV_VERSION := 0.13.8
 
 # Bytecode is kept, whatever the environment says: without it every process compiles all that it imports anew.
@@ -21,20 +23,33 @@ FAST := tests/unit tests/component tests/console tests/scenario tests/conformanc
 help: ## what there is to do
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 25
 
-# uv comes from PyPI into the project's own environment; uv.lock pins the rest.
-$(READY): pyproject.toml schemas/pyproject.toml sdk/pyproject.toml uv.lock
+# uv comes from PyPI into the project's own environment; uv.lock pins the rest. The demo does without the packages of
+# the tests and the docs, which are most of all.
+UV := $(BIN)/uv
+DEFINITIONS := pyproject.toml schemas/pyproject.toml sdk/pyproject.toml uv.lock
+define SYNC
 	@test -n "$(PYTHON)" || { echo "Moorage needs Python 3.11 or newer, and found none on PATH" >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "setup: creating $(VENV)"; $(PYTHON) -m venv $(VENV); }
-	@test -x $(BIN)/uv || { echo "setup: installing uv"; $(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
-	@echo "setup: installing the packages of uv.lock (about 480 MB when none is cached)"
-	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --locked --inexact --python $(BIN)/python 2>&1 | sed -E '/^ [+~-] /d'
+	@test -x $(BIN)/python || { echo "setup: creating $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
+	@test -x $(UV) || { echo "setup: installing uv $(UV_VERSION), 17 MB"; \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
+	@echo "setup: installing $(1)"
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --locked --inexact $(2) --python $(BIN)/python 2>&1 \
+		| { grep --line-buffered -vE '^ [+~-] ' || true; }
+endef
+
+$(RUNS): $(DEFINITIONS)
+	$(call SYNC,Moorage and its packages: up to 75 MB to download$(comma) 300 MB on disk,--no-default-groups)
 	@touch $@
+
+$(READY): $(DEFINITIONS)
+	$(call SYNC,the packages of Moorage$(comma) its tests and its docs: up to 250 MB to download$(comma) 930 MB on disk,--all-extras)
+	@touch $@ $(RUNS)
 
 .PHONY: setup
 setup: $(READY) ## make the environment in .venv
 
 .PHONY: demo
-demo: $(READY) ## the main job on an embedded Kafka, to watch
+demo: $(RUNS) ## the main job on an embedded Kafka, to watch
 	@$(BIN)/moorage demo
 
 .PHONY: docs
@@ -43,7 +58,7 @@ docs: $(READY) ## build the docs site into site/
 	@echo "site/index.html"
 
 .PHONY: up
-up: $(READY) ## broker, all services and the gateway, until Ctrl-C
+up: $(RUNS) ## broker, all services and the gateway, until Ctrl-C
 	@$(BIN)/moorage up
 
 .PHONY: check

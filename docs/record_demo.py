@@ -24,13 +24,11 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+from moorage.cli.demo.lines import WIDTH
+
 PICTURE: Final = Path(__file__).with_name("demo.svg")
 
-WIDTH: Final = 132
-"""Columns; a longer line ends in an ellipsis."""
-
 ROWS: Final = 32
-CUT: Final = "…"
 
 _LONGEST_WAIT: Final = 1.2
 _AT_END: Final = 6.0
@@ -89,19 +87,11 @@ def record() -> list[tuple[float, str]]:
     return found
 
 
-def cut(line: Text) -> Text:
-    """A line that fits, cut between two words."""
-    if len(line) <= WIDTH:
-        return line
-    kept = line[: line.plain.rindex(" ", 0, WIDTH - 1)]
-    return kept.append(f" {CUT}")
-
-
 def draw(lines: Sequence[tuple[float, str]]) -> str:
     """The picture of a recording."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     for _, line in lines:
-        console.print(cut(Text.from_ansi(line)), soft_wrap=True, highlight=False)
+        console.print(Text.from_ansi(line), soft_wrap=True, highlight=False)
     width, height = WIDTH * _CHAR + 2 * _MARGIN, ROWS * _LINE + 2 * _MARGIN
     return console.export_svg(
         theme=_DARK,

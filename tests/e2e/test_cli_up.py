@@ -160,6 +160,21 @@ async def test_children_end_when_the_parent_is_killed(broker: Broker, topic_pref
         assert "`moorage up` is not running" in done.err
 
 
+async def test_up_fresh_deletes_the_fleet_of_earlier_runs(tmp_path: Path) -> None:
+    alone = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "", "MOORAGE_SERVER": ""}
+    node = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}'
+    async with started(None, "moorage", tmp_path):
+        assert (await moorage("apply", "-f", "-", env=alone, text=node)).code == 0
+    async with started(None, "moorage", tmp_path):
+        assert (await moorage("get", "nodes", "-o", "name", env=alone)).out == "node/n1\n"
+    async with started(None, "moorage", tmp_path, "--fresh") as up:
+        assert "deleted the fleet of earlier runs" in "".join(up.said)
+        assert (await moorage("get", "nodes", "-o", "name", env=alone)).out == ""
+    elsewhere = {**alone, "MOORAGE_BOOTSTRAP_SERVERS": "127.0.0.1:9"}
+    refused = await moorage("up", "--fresh", env=elsewhere)
+    assert (refused.code, "--fresh: only for the embedded Kafka" in refused.err) == (2, True), refused.err
+
+
 async def test_up_says_when_kafka_is_not_there(tmp_path: Path) -> None:
     env = {"MOORAGE_STATE_DIR": str(tmp_path), "MOORAGE_BOOTSTRAP_SERVERS": "127.0.0.1:9", "MOORAGE_GATEWAY_PORT": "0"}
     done = await moorage("up", env=env)

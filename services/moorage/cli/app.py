@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from moorage.cli.errors import CliError, warn
+from moorage.cli.errors import FAILED, CliError, warn
 from moorage.cli.render import colors
 from moorage.cli.render.colors import Color
 from moorage.runtime.settings.unknown_variables import unknown_variables
@@ -110,6 +110,9 @@ _SWITCHES = frozenset({"--insecure-skip-tls-verify"})
 _NAMESPACE = frozenset({"-n", "--namespace"})
 """The option of the commands that may come before the command."""
 
+_EXTRAS = {"aiohttp": "bridge", "kubernetes_asyncio": "bridge"}
+"""The extra that installs a package which not every command needs, by the package's top module."""
+
 _PASSED_ON = frozenset({"kubectl"})
 """Commands whose words, whatever they are, are for another program."""
 
@@ -193,6 +196,12 @@ class LazyGroup(TyperGroup):
         except CliError as error:
             typer.echo(str(error), err=True)
             raise typer.Exit(error.code) from None
+        except ModuleNotFoundError as error:
+            extra = _EXTRAS.get((error.name or "").partition(".")[0])
+            if extra is None:
+                raise
+            typer.echo(f"error: this needs the extra {extra!r}: pip install 'moorage[{extra}]'", err=True)
+            raise typer.Exit(FAILED) from None
         except BrokenPipeError:
             # The reader has closed the pipe, as in `moorage watch | head -1`. This is not an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

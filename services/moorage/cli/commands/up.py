@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,11 +15,13 @@ import typer
 
 from moorage.cli.api import endpoints, kinds, runfile
 from moorage.cli.api.client import Client
-from moorage.cli.errors import CliError, UsageError
+from moorage.cli.errors import CliError, UsageError, warn
 from moorage.cli.flags import given
 from moorage.cli.local.services import examples
-from moorage.cli.local.stack import SecureKafka, Stack
+from moorage.cli.local.stack import KAFKA_FOLDER, SecureKafka, Stack
 from moorage.cli.render import colors
+from moorage.runtime.embedded import EmbeddedKafkaError
+from moorage.runtime.embedded import control as embedded
 from moorage.runtime.identities import kafka_identities
 from moorage.runtime.settings.environment import state_folder
 from moorage.runtime.settings.moorage_configuration import overruled
@@ -52,11 +55,14 @@ def up(
             "--separate", help="Run each service as a separate process, which is slower and takes more memory."
         ),
     ] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete the fleet of earlier runs from the embedded Kafka first.")
+    ] = False,
 ) -> None:
     """Run broker, services and gateway until Ctrl-C.
 
     By default this starts an embedded Kafka, and keeps its data for the next run. MOORAGE_BOOTSTRAP_SERVERS names
-    another Kafka cluster.
+    another Kafka cluster. With --fresh, the fleet begins empty, with new settings: the data of earlier runs is deleted.
 
     With --secure-kafka each process is a separate user of Kafka with a generated password. Its permissions are those of
     `moorage topics acls`. Commands use the user `moorage-operator`.
@@ -80,10 +86,17 @@ def up(
             "--secure-kafka: only for the embedded Kafka, and MOORAGE_BOOTSTRAP_SERVERS names another one; "
             "see `moorage topics acls` for the permissions there"
         )
+    if fresh and settings.bootstrap_servers:
+        raise UsageError(
+            "--fresh: only for the embedded Kafka, and MOORAGE_BOOTSTRAP_SERVERS names another one; "
+            "set MOORAGE_TOPIC_PREFIX to begin an empty fleet there"
+        )
     folder = state_folder()
     kafka = secured(folder) if secure_kafka else None
     try:
         with runfile.claimed():
+            if fresh:
+                _delete_fleet(folder / KAFKA_FOLDER)
             work = _up(
                 settings,
                 folder,
@@ -100,6 +113,23 @@ def up(
         ) from None
     except StateFolderError as error:
         raise CliError(str(error)) from None
+
+
+def _delete_fleet(data: Path) -> None:
+    """Delete the data of the embedded Kafka. Raises CliError if its broker runs, or if it cannot be deleted."""
+    try:
+        if embedded.status(data).running:
+            raise CliError(
+                f"--fresh: the Kafka of {data} is running, and its data is not deleted under it.\n"
+                "Stop it first: moorage kafka down"
+            )
+        if data.exists():
+            shutil.rmtree(data)
+            warn(f"deleted the fleet of earlier runs in {data}")
+    except EmbeddedKafkaError as error:
+        raise CliError(str(error)) from None
+    except OSError as error:
+        raise CliError(f"--fresh: {data} cannot be deleted: {error.strerror or error}") from None
 
 
 def _other(running: runfile.Running | None) -> str:

@@ -12,10 +12,9 @@ from statistics import median
 from rich.text import Text
 
 from moorage.cli.api.topics import Seen
+from moorage.cli.demo import lines
 from moorage.cli.render import colors
-from moorage.cli.render.events import STYLES
 from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict
-from moorage.insight.explain.wording import local_clock, words
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import PlacementState, WorkloadBound, WorkloadPlaced
@@ -278,9 +277,13 @@ def spread(times: Iterable[timedelta]) -> str:
 
 
 class Show:
-    """Writes lines as things happen, in colour on a terminal."""
+    """Writes lines as things happen, in colour on a terminal.
 
-    def __init__(self) -> None:
+    With `verbose`, events have their whole text, and lines may be long.
+    """
+
+    def __init__(self, *, verbose: bool = False) -> None:
+        self._verbose = verbose
         self._console = colors.console()
         self._began = time.monotonic()
 
@@ -299,13 +302,7 @@ class Show:
 
     def event(self, seen: Seen, cause: datetime, about: str) -> None:
         """Write an event: its time, the time since its cause, what it is about, and what happened."""
-        when = seen.meta.time if seen.meta is not None and seen.meta.time is not None else seen.timestamp
-        line = Text(f"   {local_clock(when)} ", "dim")
-        line.append(f"{(when - cause).total_seconds():+8.3f} s  ", "bold")
-        line.append(f"{about}  ", "dim")
-        line.append(f"{seen.topic.short:<11} ", STYLES.get(seen.topic.short, "white"))
-        line.append(words(seen.key, seen.event))
-        self._console.print(line)
+        self._console.print(lines.line(seen, cause, about, verbose=self._verbose))
 
     def claim(self, claim: Claim) -> None:
         """Write a claim, and whether it holds."""

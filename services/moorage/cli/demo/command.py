@@ -72,6 +72,7 @@ def demo(
         bool, typer.Option("--attach", help="Use the Moorage that is already running. The demo changes its fleet.")
     ] = False,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the data and logs.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show events with their whole text.")] = False,
     secure_kafka: Annotated[
         bool,
         typer.Option("--secure-kafka", help="Require authentication and permissions in the embedded Kafka."),
@@ -86,7 +87,7 @@ def demo(
     if attach and secure_kafka:
         raise UsageError("--secure-kafka: only without --attach, because the Moorage that runs has its Kafka already")
     found = examples(folder)
-    show = Show()
+    show = Show(verbose=verbose)
     if attach:
         running = runfile.read()
         identities = Path(running.kafka_identities) if running and running.kafka_identities else None
@@ -304,7 +305,7 @@ class _Demo:
         self._show.title("6. Summary")
         claims = []
         for chain in self._chains:
-            self._show.note(f"{chain.title}: {len(chain.fates)} pods were on it; correlation id {chain.correlation}")
+            self._show.note(f"{chain.title}: {len(chain.fates)} pods were on it; correlation {chain.correlation}")
             for claim in chain.claims():
                 self._show.claim(claim)
                 claims.append(claim)
@@ -333,10 +334,10 @@ class _Demo:
             if fate.successor is not None and fate.requested is not None
         ]
         noticed = [chain.taint - chain.cause for chain in self._chains if chain.taint]
-        self._show.note(
-            f"{len(left)} evicted, {len(again)} placed again; cause to taint: {spread(noticed)}; "
-            f"deadline to eviction: {spread(late)}; eviction to new placement: {spread(again)}"
-        )
+        self._show.note(f"{len(left)} evicted, {len(again)} placed again")
+        self._show.note(f"cause to taint: {spread(noticed)}")
+        self._show.note(f"deadline to eviction: {spread(late)}")
+        self._show.note(f"eviction to new placement: {spread(again)}")
 
     @contextlib.asynccontextmanager
     async def _reading(self) -> AsyncIterator[None]:

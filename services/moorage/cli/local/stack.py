@@ -87,6 +87,9 @@ EMBEDDED_PARTITIONS = 1
 comes at once is divided among as many transactions, each of which wakes every reader: with six, a pod of a burst costs
 a third more processor time, and is bound after twice the time."""
 
+KAFKA_FOLDER = "kafka"
+"""The folder of the embedded Kafka in the folder of the state."""
+
 Say = Callable[[str], None]
 
 
@@ -246,7 +249,7 @@ class Stack:
                 "MOORAGE_BOOTSTRAP_SERVERS, because the embedded Kafka has users of its own, with --secure-kafka"
             )
         secured = None if self.secure_kafka is None else self.secure_kafka.broker_users()
-        self._broker = EmbeddedKafka(self.folder / "kafka", users=secured)
+        self._broker = EmbeddedKafka(self.folder / KAFKA_FOLDER, users=secured)
         try:
             await self._broker.start()
         except EmbeddedKafkaError as error:

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -46,13 +47,15 @@ class JarProgress:
         self._total = 0
         self._done = 0
         self._bytes = 0
+        self._files = 0
+        self._printed = 0.0
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
     def shown(self) -> Iterator[JarProgress]:
         """Show the progress for the duration of the block."""
         if not self._console.is_terminal:
-            self._console.print(f"{self._title}: downloading it, once", highlight=False)
+            self._print("downloading it, 45 MB, once")
             yield self
             return
         columns = (
@@ -76,8 +79,24 @@ class JarProgress:
             with self._console.status(text):
                 yield
         else:
-            self._console.print(text, highlight=False)
-            yield
+            self._print(what)
+            done = threading.Event()
+            waiting = threading.Thread(target=self._remind, args=(what, done), daemon=True)
+            waiting.start()
+            try:
+                yield
+            finally:
+                done.set()
+
+    def _remind(self, what: str, done: threading.Event) -> None:
+        """Write from time to time that a step continues, until it is done."""
+        began = time.monotonic()
+        while not done.wait(_REMIND_AFTER):
+            self._print(f"{what}: {time.monotonic() - began:.0f} s so far")
+
+    def _print(self, text: str) -> None:
+        self._printed = time.monotonic()
+        self._console.print(f"{self._title}: {text}", highlight=False)
 
     def begin(self, total: int) -> None:
         """Set the number of jars, once determined."""
@@ -96,7 +115,9 @@ class JarProgress:
     def download(self, _name: str, size: int) -> Iterator[Callable[[int], None]]:
         """Follow one download of `size` bytes. Yield a function that takes the bytes of each piece (jgo's callback)."""
         bar = self._bar
-        if bar is None or not self._total:  # the many small POM files before the jars are not counted
+        if not self._total:
+            self._read_list()
+        if bar is None or not self._total:  # only the jars have a size that is worth a bar
             yield lambda _count: None
             return
         with self._lock:
@@ -104,11 +125,20 @@ class JarProgress:
             bar.update(self._task, total=self._bytes)
         yield lambda count: bar.advance(self._task, count)
 
+    def _read_list(self) -> None:
+        """Count one of the many small POM files that precede the jars."""
+        with self._lock:
+            self._files += 1
+            is_due = self._bar is None and time.monotonic() - self._printed >= _REMIND_AFTER
+        if is_due:
+            self._print(f"reading the list of jars, {self._files} files so far")
+
     def _show(self) -> None:
         text = f"{self._title}: {self._done} of {self._total} jars"
         if self._bar is not None:
             self._bar.update(self._task, description=text)
         else:
+            self._printed = time.monotonic()
             self._console.print(text, highlight=False)
 
 
@@ -118,6 +148,7 @@ REPOSITORY_VARIABLE = "MOORAGE_MAVEN_REPOSITORY"
 _LAYOUT = 1  # the version of the stored format; after a change the jars are resolved again
 _TIMEOUT = 30  # seconds without a byte from the repository
 _PARALLEL = 4
+_REMIND_AFTER = 4.0  # seconds without a line
 
 _log = logging.getLogger(__name__)
 
@@ -211,11 +242,12 @@ def _warmed(home: Path, ready: Distribution, stop: threading.Event) -> Distribut
             except BlockingIOError:
                 return ready  # another process is creating it, and waiting is unnecessary
             if not cache.exists():
-                with JarProgress(f"Kafka {KAFKA_VERSION}").step("preparing fast starts, once"):
+                with JarProgress(f"Kafka {KAFKA_VERSION}").step("preparing fast starts, once, about 10 s"):
                     command = [str(ready.java), "-cp", ready.class_path]
                     warmup.train(cache, command, checkpoint=ready.checkpoint, lock=lock.fileno(), stop=stop)
         if stop.is_set():
             raise Cancelled
+    warmup.used(cache)
     return replace(ready, cache=cache) if cache.stat().st_size else ready
 
 

@@ -22,6 +22,7 @@ from moorage.runtime.embedded import config
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 _START_WITHIN = 60.0  # seconds
+_KEPT = 4  # caches
 _WRITE_WITHIN = 90.0  # seconds; takes 5 to 10
 
 
@@ -33,6 +34,18 @@ def cache_file(home: Path, program: Path, class_path: str) -> Path:
         version = b""
     key = hashlib.sha256(b"\0".join([version, str(program).encode(), class_path.encode()]))
     return home / f"start-{key.hexdigest()[:12]}.aot"
+
+
+def used(cache: Path) -> None:
+    """Note that a cache is used now, and delete those of other environments that have not been used for longest.
+
+    Each Java program has its own cache of 64 MB, and so has each virtual environment.
+    """
+    with contextlib.suppress(OSError):  # another user's cache, or one that another process has just deleted
+        os.utime(cache)
+        caches = sorted(cache.parent.glob("start-*.aot"), key=lambda one: one.stat().st_mtime, reverse=True)
+        for old in caches[_KEPT:]:
+            old.unlink()  # a JVM that still uses it has it open
 
 
 def train(cache: Path, command: list[str], *, checkpoint: bytes, lock: int, stop: threading.Event) -> None:

@@ -1,0 +1,48 @@
+"""The packages of extras are needed by the commands that name the extra, and by no others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+
+from tests.architecture.files import ROOT
+
+from moorage.cli import app
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+
+_IMPORT_ALL = """
+import importlib, json, pkgutil, sys
+for name in json.loads(sys.argv[1]):
+    sys.modules[name] = None
+from moorage.cli import app
+for name in app.COMMANDS:
+    app.load(name)
+from moorage.cli.local import services
+from moorage.runtime.settings.process_settings import Settings
+for name in services.names():
+    services.make(name, Settings())
+import moorage.apiserver.server, moorage.insight.query.worker, moorage.workers.webhooks.worker
+"""
+
+
+def _run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+
+
+def test_every_module_of_an_extra_leads_to_its_name() -> None:
+    assert set(app._EXTRAS.values()) == set(EXTRAS)
+
+
+def test_commands_and_services_load_without_the_packages_of_extras() -> None:
+    done = _run("-c", _IMPORT_ALL, json.dumps(list(app._EXTRAS)))
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_command_without_its_extra_names_it() -> None:
+    program = "import sys; sys.modules['aiohttp'] = None; from moorage.cli import main; main()"
+    done = _run("-c", program, "bridge", "kubernetes", "--kubeconfig", "none")
+    assert done.returncode == 1
+    assert done.stderr == "error: this needs the extra 'bridge': pip install 'moorage[bridge]'\n"
