@@ -64,7 +64,7 @@ def test_commands_exist(page: str) -> None:
     named = {
         found
         for code in _code(THERE[page])
-        for found in re.findall(r"(?:^|bin/|\s)moorage (?:--server \S+ )?([a-z][a-z-]*)\b", code)
+        for found in re.findall(r"(?:^|bin/|(?<!--from)\s)moorage (?:--server \S+ )?([a-z][a-z-]*)\b", code)
     }
     assert named <= set(COMMANDS)
 
@@ -90,9 +90,11 @@ RUN_ELSEWHERE = {
 
 # They need a package index. tests/e2e/test_wheels.py builds and installs the wheels without one.
 NEED_AN_INDEX = {
+    "uvx --from moorage moorage demo",
+    "uv tool install moorage",
+    "pip install moorage",
     "uv build --all-packages",
-    "uv tool install dist/moorage-*.whl --with dist/moorage_schemas-*.whl --with dist/moorage_sdk-*.whl",
-    "pip install dist/moorage*.whl",
+    "uv tool install moorage --find-links dist",
 }
 
 
@@ -102,6 +104,7 @@ def test_every_command_that_sets_something_up_is_run_elsewhere() -> None:
         for page in ("README.md", "docs/tutorial.md")
         for _, _, lines in console.blocks(PAGES[page], "sh")
         for line in lines
+        if line
     }
     assert named == RUN_ELSEWHERE.keys() | NEED_AN_INDEX
     assert [path for path in RUN_ELSEWHERE.values() if not (ROOT / path).exists()] == []
