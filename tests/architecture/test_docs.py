@@ -10,6 +10,7 @@ from typing import Any
 from docs.reference import transitions
 from tests.architecture.files import ROOT, files, name, tree
 from tests.support import console, documents
+from tests.support.metrics import code_metrics
 from tests.support.tables import table
 
 from moorage.cli.app import COMMANDS
@@ -164,20 +165,12 @@ def test_the_transitions_of_evictions_are_those_of_the_code() -> None:
 
 
 def test_the_metrics_table_is_the_metrics() -> None:
-    made = {
-        node.args[0].value: node.args[1].value
-        for path in files(".py", under="services")
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in ("Counter", "Gauge", "Histogram", "BulkHistogram")
-        and len(node.args) > 1  # collections.Counter takes one at most
-        and isinstance(node.args[0], ast.Constant)
-        and isinstance(node.args[1], ast.Constant)
-    }
-    section = OPERATIONS.partition("## Metrics")[2]
-    assert dict(re.findall(r"^\| `(moorage_\w+)` \| (.+?) \|$", section, re.MULTILINE)) == made
-    assert set(re.findall(r"`(moorage_[a-z_]+_[a-z]+)", OPERATIONS)) <= made.keys()
+    made = {one.name: (", ".join(one.labels), one.documentation) for one in code_metrics().values()}
+    rows = re.findall(r"^\| `(moorage_\w+)` \| (.*?) ?\| (.+?) \|$", PAGES["docs/metrics.md"], re.MULTILINE)
+    assert {name: (labels, text) for name, labels, text in rows} == made
+    assert len(rows) == len(made)
+    for page in ("docs/operations.md", "docs/metrics.md"):
+        assert set(re.findall(r"`(moorage_[a-z_]+_[a-z]+)", PAGES[page])) <= made.keys(), page
 
 
 def test_the_changes_that_contributing_shows_fit_the_files() -> None:

@@ -13,7 +13,7 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter(
-            "moorage_gateway_requests",
+            "moorage_gateway_requests_total",
             "Requests answered",
             ("verb", "resource", "code"),
             registry=self.registry,
@@ -38,19 +38,19 @@ class Metrics:
             registry=self.registry,
         )
         self.authentications = Counter(
-            "moorage_gateway_authentications",
+            "moorage_gateway_authentications_total",
             "Requests by authentication method and result",
             ("method", "result"),
             registry=self.registry,
         )
         self.refused = Counter(
-            "moorage_gateway_refused",
+            "moorage_gateway_refused_total",
             "Requests refused by authentication or authorization",
             ("code",),
             registry=self.registry,
         )
         self.reports_limited = Counter(
-            "moorage_gateway_reports_limited",
+            "moorage_gateway_reports_limited_total",
             "Reports beyond a limit, by the ProbeGrant that sets it",
             ("limit",),
             registry=self.registry,
@@ -77,12 +77,12 @@ class Metrics:
             registry=self.registry,
         )
         self.lost_markers = Counter(
-            "moorage_gateway_lost_markers",
+            "moorage_gateway_lost_markers_total",
             "Takeovers of writing that found an open transaction with lost markers",
             registry=self.registry,
         )
         self.unreadable = Counter(
-            "moorage_gateway_unreadable_records",
+            "moorage_gateway_unreadable_records_total",
             "Records in Moorage's own topics that could not be decoded and were skipped",
             ("topic",),
             registry=self.registry,

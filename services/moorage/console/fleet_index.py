@@ -18,8 +18,8 @@ from typing_extensions import override
 
 from moorage.console.kinds import CLUSTER, EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS, ObjectName
 from moorage.console.watches import Listener, Watches
+from moorage.decide.kubernetes import object_texts
 from moorage.decide.kubernetes.object_texts import (
-    READINESS,
     UNREPORTED,
     condition_status,
     taint_text,
@@ -256,7 +256,7 @@ def zone_of(kind: str, document: Mapping[str, Any]) -> str:
 def readiness(kind: str, document: Mapping[str, Any]) -> str:
     """Return the health of a target."""
     condition = MANAGED_CLUSTER_AVAILABLE if kind == MANAGED_CLUSTER else "Ready"
-    return READINESS.get(condition_status(document, condition), UNREPORTED)
+    return object_texts.readiness(condition_status(document, condition))
 
 
 def _target_row(kind: str, document: Mapping[str, Any]) -> TargetRow:

@@ -34,6 +34,7 @@ from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.kafka.tables.shared_reader import SharedReader
 from moorage.runtime.process.clock import MACHINE, Clock, CorrectedClock
 from moorage.runtime.process.failures import EXIT_FAILED, RuntimeFailure, end_task, restarted
+from moorage.runtime.process.fleet_metrics import FleetMetrics
 from moorage.runtime.process.health import HttpServer, health_app
 from moorage.runtime.process.member import Member, MemberMaker
 from moorage.runtime.process.memory import Freezing
@@ -143,6 +144,7 @@ class _Process:
         self._on_stuck = on_stuck
         self._workers: list[Member] = []
         self._began = False
+        self._fleet = FleetMetrics(lambda: self._workers if self._began else [], self._clock.now)
         self._http = (
             HttpServer(
                 health_app(
@@ -150,6 +152,7 @@ class _Process:
                     routes,
                     refused=REFUSALS.current,
                     clock=lambda: "" if self._brokers_clock is None else self._brokers_clock.state,
+                    fleet=self._fleet,
                 ),
                 host=settings.http_host,
                 port=settings.http_port,
@@ -255,6 +258,7 @@ class _Process:
             end=self._on_stuck,
         )
         self._watchdog.start()
+        self._keep(restarted("fleet-metrics", self._fleet.run))
         self._keep(self._report_ready())
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
+from moorage.runtime.measures import Measure
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import Topic, partition_of
@@ -102,6 +103,9 @@ class Emit(Struct, frozen=True, gc=False):
     reader: str = ""
     """The service that it is for, if no other acts on it. In a chain with that service, which has it at once, it waits
     until something follows from it that does not, or as above."""
+
+    before: object = None
+    """The part of the state that the record replaces, if the metrics of the service need it."""
 
     @property
     def event(self) -> Model | None:
@@ -420,6 +424,25 @@ class Service(ABC, Generic[S]):
     def refuse(self, state: S, bad: Malformed, now: datetime) -> list[Emit]:  # noqa: ARG002 - optional
         """Return the dead letter of a record that could not be decoded."""
         return []
+
+    def settle(self, state: S, limit: int) -> bool:  # noqa: ARG002 - for services that count their state
+        """Bring the counts of `measures` up to date for a portion of what has changed.
+
+        Args:
+            state: the state of the partition.
+            limit: the number of changes to count.
+
+        Returns:
+            Whether nothing is left to count.
+        """
+        return True
+
+    def measures(self, state: S, now: datetime) -> Iterable[Measure]:  # noqa: ARG002 - optional
+        """Return the numbers of a partition that Prometheus is shown. This must not take longer in a larger fleet."""
+        return ()
+
+    def committed(self, written: Mapping[Topic, Sequence[Emit]], now: datetime) -> None:
+        """Update the metrics of this process for records that are committed now."""
 
     def new_globals(self) -> GlobalView | None:
         """Return the process-wide view of `globals`; None when there are none."""

@@ -16,6 +16,7 @@ from tests.support.records import T0
 from tests.support.virtual_time import virtual_time
 from tests.support.waiting import until
 
+from moorage.bridges.engine.metrics import ACTS
 from moorage.bridges.kubernetes.cluster_bridge import BridgeAct
 from moorage.bridges.kubernetes.pod_acts import EvictionMode
 from moorage_schemas.eviction import EvictionState
@@ -621,8 +622,11 @@ async def held_by_a_budget(here: Rig) -> None:
 
 @virtual_time
 async def test_a_budget_of_the_cluster_holds_an_eviction_and_the_reason_is_reported(tmp_path: Path) -> None:
+    refused = ACTS.labels("evict", "refused")
+    before = float(refused._value.get())
     async with rig(tmp_path) as here:
         await held_by_a_budget(here)
+        assert float(refused._value.get()) > before
         report = here.gateway.reported[-1]
         assert (report.status.value, report.reason, report.binding_generation) == ("False", "Failed", 1)
         assert "disruption budget" in report.message

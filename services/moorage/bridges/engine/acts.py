@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 import structlog
@@ -39,6 +40,11 @@ def stored_time(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def outcome_of(error: ApiError) -> str:
+    """Return the outcome to count: `refused` by the cluster, such as by one of its budgets, else `failed`."""
+    return "refused" if HTTPStatus.BAD_REQUEST <= error.status < HTTPStatus.INTERNAL_SERVER_ERROR else "failed"
+
+
 async def send(
     client: KubeClient,
     act: str,
@@ -69,7 +75,7 @@ async def send(
     try:
         found = await client.request(method, path, params=params, body=body, content_type=content_type)
     except ApiError as error:
-        ACTS.labels(act, lost if error.status in LOST else "failed").inc()
+        ACTS.labels(act, lost if error.status in LOST else outcome_of(error)).inc()
         if error.status in LOST:
             return None
         raise

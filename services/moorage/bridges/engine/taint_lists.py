@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import structlog
 
-from moorage.bridges.engine.acts import Contention, stored_time
+from moorage.bridges.engine.acts import Contention, outcome_of, stored_time
 from moorage.bridges.engine.metrics import ACTS
 from moorage.bridges.engine.seen_target import TAINTS_ANNOTATION, Identity, SeenTarget, identity_of, noted
 from moorage.bridges.engine.target_tables import TargetTables
@@ -159,7 +159,7 @@ async def _write(client: KubeClient, path: str, wanted: JsonObject) -> JsonObjec
             ACTS.labels("taint", "conflict").inc()
             return None
         if error.status != NOT_FOUND:
-            ACTS.labels("taint", "failed").inc()
+            ACTS.labels("taint", outcome_of(error)).inc()
         raise
     ACTS.labels("taint", "done").inc()
     return found

@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from moorage.bridges.engine.acts import LOST, Contention, send, stored_time
+from moorage.bridges.engine.acts import LOST, Contention, outcome_of, send, stored_time
 from moorage.bridges.engine.cluster_events import NORMAL, WARNING, Regarding, event
 from moorage.bridges.engine.metrics import ACTS
 from moorage.bridges.kube.api_error import ApiError
@@ -95,7 +95,7 @@ class PodActs:
         except ApiError as error:
             if error.status in LOST:
                 return
-            ACTS.labels("evict", "failed").inc()
+            ACTS.labels("evict", outcome_of(error)).inc()
             self.failed(key, pod.uid, str(error))
             raise
         self._removed[key] = pod.uid

@@ -10,8 +10,9 @@ from typing import Final
 
 from moorage.cli.render import colors, output
 from moorage.decide.kubernetes.durations import human, rate_text
+from moorage.decide.kubernetes.object_texts import TARGET_STATES
 from moorage.insight.survey.findings import Finding, Level
-from moorage.insight.survey.fleet_survey import OPEN_STATES, TARGET_STATES, FleetSurvey
+from moorage.insight.survey.fleet_survey import OPEN_STATES, FleetSurvey
 from moorage.insight.survey.service_survey import ServiceState
 from moorage.insight.survey.status_report import StatusReport
 

@@ -48,6 +48,12 @@ class Bucket:
         except OverflowError:  # after the end of the calendar
             return None
 
+    def tokens_at(self, now: datetime) -> float:
+        """Return the tokens at a time, as a number to show. `has_token` decides exactly."""
+        if math.isinf(self.rate):
+            return 1.0
+        return min(1.0, self.tokens + self.rate * max(0.0, (now - self.time).total_seconds()))
+
     def has_token(self, now: datetime) -> bool:
         """Return whether a token may be taken."""
         if math.isinf(self.rate):

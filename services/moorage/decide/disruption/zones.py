@@ -190,6 +190,11 @@ class ZoneTable:
         """Return the nodes that are not ready."""
         return [target for target, member in self._members.items() if not member.ready]
 
+    @property
+    def records(self) -> Iterable[ZoneChanged]:
+        """The records of the zones."""
+        return self._records.values()
+
     def set_member(self, target: str, member: ZoneMembered | None) -> None:
         """Apply the record of a node. None removes the node. A record that is not newer is ignored."""
         known = self._members.get(target)

@@ -18,8 +18,20 @@ Object = Mapping[str, Any]
 UNREPORTED: Final = "Unreported"
 """The status of a target whose condition `Ready` was never reported. Such a target counts as ready."""
 
-READINESS: Final[Mapping[str, str]] = {"True": "Ready", "False": "NotReady", "Unknown": "Unknown"}
+TARGET_STATES: Final = ("Ready", "NotReady", "Unknown", UNREPORTED)
+"""The states of targets that `readiness` returns. Cordoned targets count among them as well."""
+
+_READINESS: Final[Mapping[str, str]] = {"True": "Ready", "False": "NotReady", "Unknown": "Unknown"}
 """The readiness of a target by the status of its condition."""
+
+
+def readiness(status: str) -> str:
+    """Return `Ready`, `NotReady`, `Unknown` or `Unreported` for the status of the condition of a target's health.
+
+    Args:
+        status: the status of the condition. Empty if the target has no such condition.
+    """
+    return _READINESS.get(status, UNREPORTED)
 
 
 def condition_status(found: Object, kind: str) -> str:
@@ -34,7 +46,7 @@ def node_status(found: Object) -> str:
     kubectl also shows `Unknown` for a node without the condition `Ready`. Here `Unknown` means that a source has fallen
     silent. Such a node is tainted, and a node that was never reported is not.
     """
-    ready = READINESS.get(condition_status(found, "Ready"), UNREPORTED)
+    ready = readiness(condition_status(found, "Ready"))
     return f"{ready},SchedulingDisabled" if at(found, "spec", "unschedulable") else ready
 
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from moorage.decide.kubernetes.object_texts import readiness
 from moorage.decide.kubernetes.unstructured import at
 from moorage.insight.explain.chain import Chain, EventRecord, Trail
 from moorage.insight.explain.explanation import NotFoundError
 from moorage.insight.explain.grounds import Grounds, declared_as
 from moorage.insight.explain.wording import taint_words
-from moorage_schemas.condition import ConditionChanged, ConditionStatus
+from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import TargetKey
 from moorage_schemas.refs import TargetKind
@@ -26,14 +27,6 @@ from moorage_schemas.zone import ZoneChanged
 EVICTIONS_SHOWN: Final = 25
 """The largest number of evictions that are shown, unless all are requested."""
 
-UNREPORTED: Final = "Unreported"
-"""The status of a target of whose health nothing was reported."""
-
-_WORDS: Final = {
-    ConditionStatus.TRUE: "Ready",
-    ConditionStatus.FALSE: "NotReady",
-    ConditionStatus.UNKNOWN: "Unknown",
-}
 _URGENCY: Final = {
     state: number
     for number, state in enumerate(
@@ -273,7 +266,7 @@ class _Target:
 
     def _status(self, conditions: Iterable[ExplainedCondition]) -> str:
         ready = next((one.event for one in conditions if one.event.type == self._readiness), None)
-        return UNREPORTED if ready is None else _WORDS[ready.status]
+        return readiness("" if ready is None else ready.status.value)
 
     def _zone(self, zone: str) -> ZoneChanged | None:
         kept = self.grounds.last(ZONES, zone) if zone else None

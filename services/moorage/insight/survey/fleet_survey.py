@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from moorage.decide.conditions.heartbeats import HEARTBEAT_STOPPED
 from moorage.decide.kubernetes.durations import human
-from moorage.decide.kubernetes.object_texts import READINESS, UNREPORTED, condition_status, scope_text, zone_state
+from moorage.decide.kubernetes.object_texts import TARGET_STATES, condition_status, readiness, scope_text, zone_state
 from moorage.decide.kubernetes.unstructured import at
 from moorage.insight.survey.findings import Finding, Level
 from moorage_schemas.eviction import EvictionState
@@ -19,9 +19,6 @@ from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE
 from moorage_schemas.times import format_time, parse_time
 
 Object = Mapping[str, Any]
-
-TARGET_STATES: Final = (*READINESS.values(), UNREPORTED)
-"""The states of targets. Cordoned targets count among them as well."""
 
 OPEN_STATES: Final = tuple(
     state.value for state in (EvictionState.SCHEDULED, EvictionState.HELD, EvictionState.REQUESTED)
@@ -103,7 +100,7 @@ class FleetSurvey:
         """Count the targets of a kind."""
         counts, main = Counter[str](), _MAIN_CONDITION.get(plural, "Ready")
         for one in found:
-            counts[READINESS.get(condition_status(one, main), UNREPORTED)] += 1
+            counts[readiness(condition_status(one, main))] += 1
             self.cordoned[plural] += bool(at(one, "spec", "unschedulable"))
         self.targets[plural] = counts
 

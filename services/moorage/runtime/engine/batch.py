@@ -11,7 +11,6 @@ import structlog
 
 from moorage.runtime.engine.journal import Book
 from moorage.runtime.engine.requests import CatchUp, Steps, Turn
-from moorage.runtime.process import metrics
 from moorage.runtime.process.failures import EncodeError, StartAfresh
 from moorage.runtime.process.logs import bound_to
 from moorage.runtime.service import Emit, Input, Malformed, NeedFresh, RawRecord, Service
@@ -278,7 +277,6 @@ class BatchProcessor(Generic[S]):
             message=message[:_LONGEST],
             rule="must not make the service fail",
         )
-        self._count_refusal(bad)
         self._add_refusal(decision, [dead_letter(self._service.name, bad, decision.now, cause)], bad)
 
     def _largest(self) -> int:
@@ -357,7 +355,6 @@ class BatchProcessor(Generic[S]):
             rule=rule,
         )
         cause = decoded.meta if isinstance(decoded, Input) else None
-        self._count_refusal(bad)
         self._add_refusal(decision, [dead_letter(self._service.name, bad, decision.now, cause)], bad)
         self._passed(decoded, decision)
         self._singly.discard(place)
@@ -382,7 +379,6 @@ class BatchProcessor(Generic[S]):
             reason=bad.reason,
             problem=bad.message,
         )
-        self._count_refusal(bad)
         self._add_refusal(decision, emits, bad)
         self._passed(bad, decision)
 
@@ -398,9 +394,6 @@ class BatchProcessor(Generic[S]):
     def _passed(self, record: Input | Malformed, decision: BatchDecision) -> None:
         decision.positions[record.topic] = record.offset + 1
         decision.records += 1
-
-    def _count_refusal(self, bad: Malformed) -> None:
-        metrics.DEAD_LETTERS.labels(self._service.name, bad.reason).inc()
 
     def _strayed(self, emit: Emit) -> EncodeError:
         """Return the error of a state record that belongs to another partition."""

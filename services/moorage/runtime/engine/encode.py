@@ -19,12 +19,20 @@ from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire import codec
 from moorage.runtime.wire.codec import Outgoing
 from moorage.runtime.wire.kafka_records import NULL, VARINT, header_bytes
-from moorage_schemas.condition import FAILED, REFUSED
+from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import CONFIGURATION_HEADER, CONTENT_TYPE, Meta, event_id, id_bytes, to_headers
-from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.journal import StepsTaken
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import EVICTIONS, JOURNAL, PLACEMENTS, TAINTS, TIMER_FIRED, Topic, partition_of
+from moorage_schemas.topics import (
+    DEAD_LETTERS,
+    EVICTIONS,
+    JOURNAL,
+    PLACEMENTS,
+    TAINTS,
+    TIMER_FIRED,
+    Topic,
+    partition_of,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -75,6 +83,7 @@ class Encoder:
 
     def __init__(self, service: Service[Any], *, prefix: str, partitions: int) -> None:
         self._name = service.name
+        self._service = service
         self._changelogs = frozenset(service.changelogs)
         self._source = source_name(service.name)
         self._prefix = prefix
@@ -218,13 +227,6 @@ class Encoder:
             emits.setdefault(topic, []).extend([emit for emit, _ in group])
         for topic, written in emits.items():
             metrics.EMITTED.labels(self._name, topic.short).inc(len(written))
-            if topic is EVICTIONS:
-                for emit in written:
-                    if (
-                        isinstance(emit.content, EvictionDecided)
-                        and (escalation := emit.content.escalation) is not None
-                    ):
-                        metrics.ESCALATIONS.labels(self._name, _REASONS.get(escalation.reason, "other")).inc()
             if topic.short in _DECIDED:
                 since = [found for emit in written if (found := getattr(emit.event, "report_time", None)) is not None]
                 metrics.DECISION_SECONDS.observe(_seconds(since, decision.now), self._name, topic.short)
@@ -232,10 +234,14 @@ class Encoder:
                 # The cause of such a record is the time of a deadline.
                 since = [emit.cause.time for emit in written if emit.cause.time is not None]
                 metrics.TIMER_LATENESS.observe(_seconds(since, decision.now), self._name)
+            elif topic is DEAD_LETTERS:
+                for emit in written:
+                    if isinstance(refused := emit.content, DeadLettered):
+                        metrics.DEAD_LETTERS.labels(self._name, refused.reason.value).inc(refused.count)
+        if emits:
+            metrics.LAST_DECISION.labels(self._name).set(decision.now.timestamp())
+            self._service.committed(emits, decision.now)
 
-
-_REASONS = {FAILED: FAILED, REFUSED: REFUSED}
-"""The reasons by which escalations are counted. A deployer may give any other."""
 
 _DECIDED = frozenset(topic.short for topic in (EVICTIONS, PLACEMENTS, TAINTS))
 """The topics whose events state when the report was made that led to them."""

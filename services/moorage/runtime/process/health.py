@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import uvicorn
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from typing_extensions import override
 
+from moorage.runtime.process.clock import MACHINE
 from moorage.runtime.process.failures import RuntimeFailure
+from moorage.runtime.process.fleet_metrics import FleetMetrics, exposition
 from moorage.runtime.process.member import Member
 
 _TICK: Final = 1.0  # seconds between two updates of the time in the headers
@@ -27,6 +28,7 @@ def health_app(
     *,
     refused: Callable[[], Sequence[str]] = tuple,
     clock: Callable[[], str] = str,
+    fleet: FleetMetrics | None = None,
 ) -> Starlette:
     """Return the application: `/healthz`, `/readyz` with each partition's restore progress, `/metrics`.
 
@@ -35,7 +37,9 @@ def health_app(
         routes: additional routes.
         refused: returns what Kafka refuses this process at present.
         clock: returns a sentence about the clock of this process if it is off.
+        fleet: the numbers of the fleet to show; those of `workers` when None.
     """
+    shown = fleet or FleetMetrics(workers, MACHINE.now)
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -50,8 +54,9 @@ def health_app(
             body["clock"] = off
         return JSONResponse(body, status_code=200 if ready else 503)
 
-    async def metrics(_: Request) -> Response:
-        return Response(generate_latest(), headers={"content-type": CONTENT_TYPE_LATEST})
+    async def metrics(request: Request) -> Response:
+        body, content_type = await exposition(shown, request.headers.get("accept", ""))
+        return Response(body, headers={"content-type": content_type})
 
     own = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", metrics)]
     return Starlette(routes=[*own, *routes])

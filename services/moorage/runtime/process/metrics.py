@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 from typing_extensions import override
+
+from moorage_schemas.envelope import Meta
 
 
 class BulkHistogram(Collector):
@@ -99,8 +102,8 @@ TIMER_LATENESS = BulkHistogram(
     ["service"],
     buckets=_LATENCIES,
 )
-ESCALATIONS = Counter(
-    "moorage_evictions_escalated_total", "Reports of deployers that evicted work was not removed", ["service", "reason"]
+LAST_DECISION = Gauge(
+    "moorage_last_decision_timestamp_seconds", "Unix time of the last decision that was written", ["service"]
 )
 DEAD_LETTERS = Counter("moorage_dead_letters_total", "Records refused", ["service", "reason"])
 REPORTS_LIMITED = Counter(
@@ -130,6 +133,29 @@ JOURNALS_GIVEN_UP = Counter(
     "Processes that stopped recording their steps because of their number",
     ["service"],
 )
+
+
+_EXEMPLAR: Final = 128
+"""The number of characters that OpenMetrics allows in the labels of an exemplar."""
+
+
+def exemplar(cause: Meta, **about: str) -> dict[str, str] | None:
+    """Return the labels of an exemplar, which lead to one of the decisions that were counted.
+
+    Args:
+        cause: the cause of the decision. Its trace is the first label, if it has one.
+        about: what the decision is about, such as the keys of `moorage explain`. What is too long is left out.
+    """
+    found: dict[str, str] = {}
+    left = _EXEMPLAR
+    if len(parts := cause.traceparent.split("-")) == 4:  # noqa: PLR2004 - version, trace, span and flags
+        about = {"trace_id": parts[1], **about}
+    for name, value in about.items():
+        size = len(name) + len(value)
+        if value and size <= left:
+            found[name] = value
+            left -= size
+    return found or None
 
 
 def forget_partition(service: str, partition: int) -> None:

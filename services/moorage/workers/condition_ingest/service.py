@@ -50,7 +50,7 @@ batch and `now` give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from heapq import nsmallest
@@ -76,6 +76,7 @@ from moorage.decide.conditions.reports import (
     unknown_target,
 )
 from moorage.runtime.engine.portions import CHECKS, RECORDS
+from moorage.runtime.measures import Measure
 from moorage.runtime.reports.report_limiter import Dropped
 from moorage.runtime.reports.report_proofs import COUNTS, Judged, SenderCheck, proofs_of
 from moorage.runtime.reports.report_seals import Seals, seals_of
@@ -85,6 +86,7 @@ from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.record_format import dead_letter
 from moorage.runtime.wire.row_reader import RowReader
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
+from moorage.workers.condition_ingest.source_measures import counted, measures
 from moorage.workers.condition_ingest.state import (
     ISSUER,
     ConditionIngestPartition,
@@ -170,6 +172,14 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         state.apply(topic, key, event)
 
     @override
+    def settle(self, state: ConditionIngestPartition, limit: int) -> bool:
+        return state.tally.settle(partial(counted, state), limit)
+
+    @override
+    def measures(self, state: ConditionIngestPartition, now: datetime) -> Iterable[Measure]:
+        return measures(state)
+
+    @override
     def process(
         self, state: ConditionIngestPartition, batch: Sequence[Input], now: datetime, *, fresh: bool = False
     ) -> list[Emit]:
@@ -185,6 +195,7 @@ class ConditionIngest(Service[ConditionIngestPartition]):
                     if (dropped := state.limiter.drop(record, sender.refusal, now)) is not None:
                         emits.append(self._dead_letter_of_dropped(dropped, now))
                 else:
+                    state.reported = now
                     self._report(step, record, event, sender)
             elif isinstance(event, TimerFired):
                 if event.owner == ISSUER:

@@ -21,6 +21,7 @@ from moorage.decide.conditions.reports import KeptCondition, newer_condition
 from moorage.decide.kubernetes.unstructured import part
 from moorage.decide.taints.desired.from_conditions import leads_to_a_taint
 from moorage.runtime.engine.portions import PendingChecks
+from moorage.runtime.measures import SeriesTally
 from moorage.runtime.reports.report_limiter import ReportLimiter
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView, Derived
@@ -234,6 +235,12 @@ class ConditionIngestPartition:
     round: PendingChecks = field(default_factory=PendingChecks)
     """The targets that the reconciler's present round has still to reach."""
 
+    reported: datetime | None = None
+    """When this process has last read a report; None before the first one."""
+
+    tally: SeriesTally[str] = field(default_factory=SeriesTally)
+    """The targets whose conditions have changed since they were last counted, and the counts."""
+
     def check(self, target: str) -> None:
         """Check whether the state under a target's key belongs to a target that is no longer declared."""
         uid = self.targets.get(target)
@@ -271,6 +278,7 @@ class ConditionIngestPartition:
                 self.put_condition(target, condition_type, event)
             else:
                 self._fold(self.conditions, target, condition_type, None)
+                self.tally.touch(target)
         else:
             workload, target, condition_type = WorkloadConditionKey.parse(key)
             name = f"{workload}|{condition_type}"
@@ -286,6 +294,7 @@ class ConditionIngestPartition:
             held = table[sys.intern(condition_type)] = KeptCondition.of(event, sys.intern)
         else:
             held = cast("KeptCondition", known)
+        self.tally.touch(target)
         self._check(target)
         # An existing one has been in `unreported` since it was new.
         if known is None and not leads_to_a_taint(target, condition_type):
@@ -311,6 +320,7 @@ class ConditionIngestPartition:
         if grace != self.graces.get(target.key):
             self.moved.add(target.key)
         _keep(self.graces, target.key, grace)
+        self.tally.touch(target.key)
         self.check(target.key)
 
     def _apply_lease(self, target: str, event: Model | None) -> None:

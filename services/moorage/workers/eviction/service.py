@@ -27,6 +27,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, Final
 
@@ -47,11 +48,12 @@ from moorage.decide.disruption.eviction_transitions import (
 from moorage.decide.kubernetes.durations import LONGEST_DURATION
 from moorage.runtime.engine.isolation import isolated, worked
 from moorage.runtime.engine.portions import CHECKS, RECORDS, PendingChecks
+from moorage.runtime.measures import Measure
 from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived, configuration_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.row_reader import RowReader
-from moorage.workers.eviction import acknowledgements, bound_targets, freshness, guards, tasks
+from moorage.workers.eviction import acknowledgements, bound_targets, eviction_measures, freshness, guards, tasks
 from moorage.workers.eviction.check import EvictionCheck, Verdicts
 from moorage.workers.eviction.eviction_task import EvictionRules, Pending, PendingCheck
 from moorage.workers.eviction.state import EvictionPartition
@@ -174,6 +176,19 @@ class Eviction(Service[EvictionPartition]):
             acknowledgements.fold_report(state, key, event)
         elif topic is GENERATION_FLOORS and event is not None:
             state.floor = max(state.floor, event.generation)
+
+    @override
+    def settle(self, state: EvictionPartition, limit: int) -> bool:
+        return state.tally.settle(partial(eviction_measures.counted, state), limit)
+
+    @override
+    def measures(self, state: EvictionPartition, now: datetime) -> Iterable[Measure]:
+        return state.tally.measures()
+
+    @override
+    def committed(self, written: Mapping[Topic, Sequence[Emit]], now: datetime) -> None:
+        if (evictions := written.get(EVICTIONS)) is not None:
+            eviction_measures.count(evictions, now)
 
     @override
     def process(

@@ -8,6 +8,7 @@ from datetime import datetime
 from moorage.decide.disruption.guard_index import Guards
 from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import PendingChecks
+from moorage.runtime.measures import SeriesTally
 from moorage.runtime.process.memory import Pool
 from moorage.runtime.service import Freshness
 from moorage.runtime.settings.moorage_configuration import Derived
@@ -83,6 +84,9 @@ class EvictionPartition:
 
     early: dict[tuple[str, str], Pending] = field(default_factory=dict)
     """Evictions that were due by another process's clock, but not by this one. Their timers do not fire again."""
+
+    tally: SeriesTally[tuple[str, str]] = field(default_factory=SeriesTally)
+    """The evictions that have changed since they were last counted, by target and workload key, and the counts."""
 
     early_until: DeadlineIndex[tuple[str, str]] = field(default_factory=DeadlineIndex)
     """Their deadlines."""

@@ -16,16 +16,20 @@ namespace. They are checked in portions, over several calls, and nothing is gran
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
 
-from moorage.decide.disruption.budgets import own_namespace
+from moorage.decide.disruption.budgets import RATE, own_namespace
+from moorage.decide.disruption.guard_index import Guards
 from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import CHECKS
+from moorage.runtime.measures import Measure, SeriesTally
 from moorage.runtime.service import CHECK_LAG_AGAIN, Freshness, Input
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.counters import BudgetStatuses, Counters, DisruptionCounter
+from moorage.workers.governor.guard_measures import budget_measures, counted_disruption
 from moorage.workers.governor.in_flight import InFlight
 from moorage.workers.governor.replies import Replies, Write
 from moorage.workers.governor.view import BoundWorkload, GovernorView, Marks
@@ -58,6 +62,7 @@ class BudgetBook:
         self._slots: dict[str, EvictionSlot] = {}
         self._in_flight = InFlight(self._counters, self._slots, self._requests)
         self._statuses = BudgetStatuses(self._counters)
+        self._tally: SeriesTally[str] = SeriesTally()
         self._replies = Replies(self._slots)
         self._marks: Marks | None = None
 
@@ -118,6 +123,17 @@ class BudgetBook:
             self._new_slots[key] = None
         elif topic is BUDGETS:
             self._statuses.apply(key, event if isinstance(event, BudgetCounted) else None)
+            self._tally.touch(key)
+
+    def settle(self, limit: int) -> bool:
+        """Count a portion of the budgets whose status has changed. Return whether nothing is left."""
+        known = self._statuses.known
+        return self._tally.settle(lambda key: counted_disruption(key, known.get(key)), limit)
+
+    def measures(self, guards: Guards) -> Iterator[Measure]:
+        """Yield the values of the declared budgets."""
+        yield from self._tally.measures()
+        yield from budget_measures(self._statuses.known, (*guards.budgets, RATE))
 
     def note(self, record: Input) -> None:
         """Store the cause of a request until `decide`. Call this before the request is folded in."""

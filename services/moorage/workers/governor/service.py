@@ -22,7 +22,7 @@ record that stores it, so nothing is granted twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -30,10 +30,12 @@ from typing import ClassVar
 from typing_extensions import override
 
 from moorage.decide.conditions.reports import reported_binding, reported_status
+from moorage.runtime.measures import Measure
 from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings.moorage_configuration import Configuration, configuration_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.budgets import BudgetBook
+from moorage.workers.governor.guard_measures import PAUSES, THRESHOLD, zone_measures
 from moorage.workers.governor.replies import Write
 from moorage.workers.governor.view import GovernorView
 from moorage.workers.governor.zones import ZoneBook
@@ -58,6 +60,7 @@ from moorage_schemas.topics import (
     ZONE_MEMBERS,
     ZONES,
     Topic,
+    partition_of,
 )
 
 _OF_ZONES = frozenset({ZONE_MEMBERS.short, ZONES.short})
@@ -170,6 +173,19 @@ class Governor(Service[GovernorPartition]):
             state.budgets.at_home = True  # this is the one partition: budgets are counted even without a request
         elif topic.short in _OF_BUDGETS:
             state.budgets.apply(topic, key, event)
+
+    @override
+    def settle(self, state: GovernorPartition, limit: int) -> bool:
+        return state.budgets.settle(limit)
+
+    @override
+    def measures(self, state: GovernorPartition, now: datetime) -> Iterator[Measure]:
+        if state.partition != partition_of(FLEET, self._settings.partitions):
+            return
+        yield from zone_measures(state.zones.records(), now)
+        yield from state.budgets.measures(state.view.guards)
+        yield Measure(PAUSES, (), len(state.view.guards.pauses))
+        yield Measure(THRESHOLD, (), state.configuration.settings.unhealthy_zone_threshold)
 
     @override
     def process(

@@ -48,6 +48,11 @@ class ZoneBook:
         for book in self._books.values():
             yield from book.table.not_ready()
 
+    def records(self) -> Iterator[ZoneChanged]:
+        """Yield the records of all zones."""
+        for book in self._books.values():
+            yield from book.table.records
+
     def note(self, record: Input) -> None:
         """Store the cause of a node's record until `decide`. Call this before the record is folded in."""
         self._book(record.key).note(record)

@@ -24,16 +24,19 @@ because everything is checked when a partition starts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from typing_extensions import override
 
+from moorage.runtime.measures import Measure
 from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
 from moorage.runtime.settings.moorage_configuration import Configuration
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.row_reader import RowReader
+from moorage.workers.placement import placement_measures
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.engine.placement_controller import by_prefix
 from moorage.workers.placement.fleet_view import FleetView
@@ -119,10 +122,25 @@ class PlacementService(Service[PlacementPartition]):
             for controller in state.controllers:
                 if key.startswith(controller.resources):
                     controller.declare(key, declared)
-        elif key.startswith(PODS):  # nearly all decisions of a restore
+            return
+        state.tally.touch(key)
+        if key.startswith(PODS):  # nearly all decisions of a restore
             state.pods.decided(key, event)
         elif (decider := by_prefix(state.controllers, key)) is not None:
             decider.decided(key, event)
+
+    @override
+    def settle(self, state: PlacementPartition, limit: int) -> bool:
+        return state.tally.settle(partial(placement_measures.counted, state), limit)
+
+    @override
+    def measures(self, state: PlacementPartition, now: datetime) -> Iterable[Measure]:
+        return state.tally.measures()
+
+    @override
+    def committed(self, written: Mapping[Topic, Sequence[Emit]], now: datetime) -> None:
+        if (placed := written.get(PLACEMENTS)) is not None:
+            placement_measures.count(placed)
 
     @override
     def process(

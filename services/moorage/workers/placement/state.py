@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moorage.runtime.measures import SeriesTally
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived
 from moorage.workers.placement.engine.placement_controller import Controller
 from moorage.workers.placement.engine.pod_source import POD_SOURCES
@@ -36,6 +37,9 @@ class PlacementPartition:
         After them come those of the pods of clusters that are mirrored under a name."""
 
         self._clusters: dict[str, PodController] = {}
+        self.tally: SeriesTally[str] = SeriesTally()
+        """The workloads that were decided on since they were last counted, and the counts."""
+
         self.view = FleetView()
         self._attached = False
 

@@ -29,9 +29,10 @@ until the next evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import ClassVar, Final
 
@@ -50,12 +51,14 @@ from moorage.decide.taints.desired.taint_reconciliation import (
 )
 from moorage.runtime.engine.isolation import isolated
 from moorage.runtime.engine.portions import CHECKS, RECORDS
+from moorage.runtime.measures import Measure
 from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.taint_manager.addon_signals import AddOnSignal, changes_nothing, fold, missing
 from moorage.workers.taint_manager.policies import PolicyView
 from moorage.workers.taint_manager.state import TaintManagerPartition
+from moorage.workers.taint_manager.target_measures import counted
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta, event_id
@@ -119,8 +122,18 @@ class TaintManager(Service[TaintManagerPartition]):
         elif isinstance(event, TargetTainted):
             if newer_taints(event, state.taints.get(key)):
                 state.taints[key] = event
+                state.tally.touch(key)
         else:
             state.taints.pop(key, None)
+            state.tally.touch(key)
+
+    @override
+    def settle(self, state: TaintManagerPartition, limit: int) -> bool:
+        return state.tally.settle(partial(counted, state), limit)
+
+    @override
+    def measures(self, state: TaintManagerPartition, now: datetime) -> Iterable[Measure]:
+        return state.tally.measures()
 
     @override
     def process(
@@ -378,10 +391,14 @@ def _apply_condition(state: TaintManagerPartition, key: str, event: Model | None
     target, condition_type = ConditionKey.parse(key)
     if isinstance(event, ConditionChanged):
         known = state.conditions.setdefault(target, {})
-        if newer_condition(event, known.get(condition_type)):
+        if newer_condition(event, before := known.get(condition_type)):
             known[condition_type] = event
-    elif (known := state.conditions.get(target, {})).pop(condition_type, None) is not None and not known:
-        del state.conditions[target]
+            if before is None or before.status is not event.status or before.target_uid != event.target_uid:
+                state.tally.touch(target)
+    elif (known := state.conditions.get(target, {})).pop(condition_type, None) is not None:
+        state.tally.touch(target)
+        if not known:
+            del state.conditions[target]
 
 
 def _apply_resource(state: TaintManagerPartition, key: str, event: Model | None) -> None:
@@ -393,8 +410,10 @@ def _apply_resource(state: TaintManagerPartition, key: str, event: Model | None)
         known = state.resources.get(target.key)
         if known is None or known.uid != event.uid or known.version < event.version:
             state.resources[target.key] = event
+            state.tally.touch(target.key)
     else:
         state.resources.pop(target.key, None)
+        state.tally.touch(target.key)
 
 
 def _apply_grant(state: TaintManagerPartition, key: str, event: Model | None) -> None:

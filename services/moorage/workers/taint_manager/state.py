@@ -8,6 +8,7 @@ from moorage.decide.taints.desired.addons import AddOns
 from moorage.decide.taints.desired.taint_reconciliation import ReconciledTaints, TaintRules
 from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import PendingChecks
+from moorage.runtime.measures import SeriesTally
 from moorage.runtime.settings.moorage_configuration import Derived
 from moorage.workers.taint_manager.policies import Cursor, PolicyChange, PolicyView
 from moorage_schemas.condition import ConditionChanged
@@ -71,6 +72,9 @@ class TaintManagerPartition:
 
     deadlines: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
     """The times of `waits`."""
+
+    tally: SeriesTally[str] = field(default_factory=SeriesTally)
+    """The targets that have changed since they were last counted, and the counts."""
 
     def wait(self, target: str, decided: ReconciledTaints) -> None:
         """Note when a target must be checked again, if at all."""

@@ -257,6 +257,11 @@ class PartitionTask:
         return self._chain.engines
 
     @property
+    def running(self) -> tuple[PartitionEngine[Any], ...]:
+        """The engine of each service; empty while the task does not run."""
+        return self.engines if self.phase is Phase.RUNNING else ()
+
+    @property
     def _restorers(self) -> list[Restorer]:
         return [link.restorer for link in self._links if link.restorer is not None]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import ClassVar, Final
 
-from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.outbox import LastDecision, Outbox
 from moorage.workers.placement.engine.work_queue import Work, WorkQueue
 from moorage_schemas.envelope import Meta
 from moorage_schemas.placement import WorkloadPlaced
@@ -51,6 +51,10 @@ class Controller(ABC):
     @abstractmethod
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
         """Fold in a decision on a workload; None when the workload no longer exists."""
+
+    @abstractmethod
+    def decision(self, workload: str) -> LastDecision | None:
+        """Return the last decision on a workload. None if there is none."""
 
     @abstractmethod
     def is_new(self, event: ResourceDeclared) -> bool:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from typing_extensions import override
 
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived
-from moorage.workers.placement.engine.outbox import Outbox, timed_cause
+from moorage.workers.placement.engine.outbox import LastDecision, Outbox, timed_cause
 from moorage.workers.placement.engine.placement_controller import Controller
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.karmada.binding_state import BindingState
@@ -84,6 +84,10 @@ class BindingController(Controller, ClusterListener):
     @override
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
         self.state.decided(key, event)
+
+    @override
+    def decision(self, workload: str) -> LastDecision | None:
+        return self.state.last.get(self.state.owner_of(workload) or "")
 
     @override
     def is_new(self, event: ResourceDeclared) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from moorage.workers.placement.engine.outbox import Outbox, timed_cause
+from moorage.workers.placement.engine.outbox import LastDecision, Outbox, timed_cause
 from moorage.workers.placement.engine.placement_controller import Controller
 from moorage.workers.placement.engine.work_queue import Work
 from moorage.workers.placement.ocm.decision_writer import DecisionWriter
@@ -53,6 +53,10 @@ class SelectionController(Controller, MemberPartition):
     @override
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
         self.state.decided(key, event)
+
+    @override
+    def decision(self, workload: str) -> LastDecision | None:
+        return self.state.last.get(workload)
 
     @override
     def is_new(self, event: ResourceDeclared) -> bool:

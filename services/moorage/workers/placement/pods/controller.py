@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 
 from typing_extensions import override
 
-from moorage.workers.placement.engine.outbox import Outbox
+from moorage.workers.placement.engine.outbox import LastDecision, Outbox
 from moorage.workers.placement.engine.placement_controller import EFFORT, PORTION, Controller
 from moorage.workers.placement.engine.pod_source import POD_SOURCES, PodSource
 from moorage.workers.placement.engine.work_queue import Work
@@ -87,6 +87,10 @@ class PodController(Controller):
     @override
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
         self.state.decided(key, event)
+
+    @override
+    def decision(self, workload: str) -> LastDecision | None:
+        return self.state.decision(workload)
 
     @override
     def is_new(self, event: ResourceDeclared) -> bool:

@@ -145,6 +145,10 @@ class PodState:
         """Return the last decisions on an owner's pods, by workload. Do not change them."""
         return self.last.get(owner, {})
 
+    def decision(self, workload: str) -> PodDecision | None:
+        """Return the last decision on a pod. None if there is none."""
+        return self.last.get(self._owner_of.get(workload, ""), {}).get(workload)
+
     def pods_at(self, owner: str, index: int) -> list[PodDecision]:
         """Return the last decisions on a DaemonSet's pods for one node, by the index of the node."""
         mine = self.last.get(owner, {})
