@@ -91,6 +91,10 @@ tools: $(READY) ## get the programs that test-all uses: kubectl and helm (built 
 	@echo "tools: Chromium"; $(BIN)/python ops/chromium-get $(TOOLS)
 	@echo "tools: kubectl and helm (minutes when Go has built neither)"; $(BIN)/python ops/kubectl-get --helm $(TOOLS)
 
+.PHONY: monitoring
+monitoring: $(READY) ## write the dashboards, and the rules for Kubernetes, from ops/monitoring
+	@$(BIN)/python ops/monitoring/render
+
 .PHONY: schemas
 schemas: $(READY) ## write schemas/generated and sdk/generated from the models
 	@$(BIN)/moorage schemas

@@ -17,7 +17,7 @@ import pytest_asyncio
 import structlog
 from tests.kubectl import programs
 from tests.planes import plane as planes
-from tests.support import browsers, documents, examples, hangs, scheduling, tiers
+from tests.support import browsers, documents, examples, hangs, promtool, scheduling, tiers
 from tests.support.brokers import Broker, BrokerMissingError, Choice, EmbeddedBroker, choose
 from tests.support.costs import Meter, Report, ceilings_of, processor_seconds
 from tests.support.shared_broker import SharedBroker
@@ -92,6 +92,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
         f"documents: {told}",
         f"kubectl: {programs.told()}",
         f"browser: {browsers.told()}",
+        f"promtool: {promtool.told()}",
         f"planes: {planes.told()}",
     ]
 
@@ -109,6 +110,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"kubectl: {programs.told()}", red=True)
     if not browsers.program():
         terminalreporter.write_line(f"browser: {browsers.told()}", red=True)
+    if not promtool.program():
+        terminalreporter.write_line(f"promtool: {promtool.told()}", red=True)
     if not planes.is_complete():
         terminalreporter.write_line(f"planes: {planes.told()}", red=True)
     for language, needs in examples.missing().items():
