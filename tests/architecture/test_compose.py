@@ -28,10 +28,21 @@ IDENTITIES = "identities"
 OURS = sorted(COMMANDS)
 
 
+class _Compose(yaml.SafeLoader):
+    """Reads the tags of compose, such as `!override`, as the values behind them."""
+
+
+_Compose.add_multi_constructor("!", lambda loader, _, node: getattr(loader, f"construct_{node.id}")(node))
+
+DOCUMENT: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
+OBSERVERS = {name: one for name, one in DOCUMENT["services"].items() if "profiles" in one}
+
+
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
-    document: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text("utf-8"))
-    return document
+    """What starts without a profile."""
+    services = {name: one for name, one in DOCUMENT["services"].items() if name not in OBSERVERS}
+    return {**DOCUMENT, "services": services}
 
 
 def test_every_chain_and_every_other_service_has_a_container_of_its_own(compose: dict[str, Any]) -> None:
@@ -73,7 +84,7 @@ def test_every_variable_is_a_setting_with_a_valid_value(compose: dict[str, Any])
     names = {f"MOORAGE_{field.upper()}" for field in Settings.model_fields}
     for service in OURS:
         environment = compose["services"][service]["environment"]
-        assert set(environment) <= names | OTHERS
+        assert set(environment) <= names | OTHERS | {"OTEL_EXPORTER_OTLP_ENDPOINT"}
         said = {name: value for name, value in environment.items() if value is not None and name in names}
         Settings(**{name.removeprefix("MOORAGE_").lower(): value for name, value in said.items()})
 
@@ -128,7 +139,7 @@ def test_what_others_reach_asks_who_they_are(compose: dict[str, Any]) -> None:
     maker = compose["services"][IDENTITIES]
     assert maker["entrypoint"] == ["sh", "-ec"]
     (script,) = maker["command"]
-    make, copy = script.splitlines()
+    make, copy, for_metrics = script.splitlines()
     assert make == f"moorage identities --name {GATEWAY}"
     state = re.search(r"MOORAGE_STATE_DIR=(\S+)", DOCKERFILE)
     assert state is not None
@@ -136,9 +147,16 @@ def test_what_others_reach_asks_who_they_are(compose: dict[str, Any]) -> None:
     shared = made.folder.parent / "signing-key"
     key = shared / made.signing_key.name
     assert copy == f"install -m 0600 {made.signing_key.relative_to(state[1])} {key.relative_to(state[1])}"
+    metrics = made.folder.parent / "metrics-token"
+    files = " ".join(str(file.relative_to(state[1])) for file in (made.metrics_token, made.authority))
+    assert for_metrics == f"install -m 0644 {files} {metrics.relative_to(state[1])}/"
     assert f"WORKDIR {state[1]}" in DOCKERFILE
-    assert maker["volumes"] == [f"identities:{made.folder}", f"signing-key:{shared}"]
-    for folder in (made.folder, shared):
+    assert maker["volumes"] == [
+        f"identities:{made.folder}",
+        f"signing-key:{shared}",
+        f"metrics-token:{metrics}",
+    ]
+    for folder in (made.folder, shared, metrics):
         assert str(folder) in DOCKERFILE, "the volume belongs to the user of the image"
     gateway = compose["services"][GATEWAY]
     assert gateway["volumes"] == [f"identities:{made.folder}:ro"]
@@ -158,6 +176,67 @@ def test_what_others_reach_asks_who_they_are(compose: dict[str, Any]) -> None:
     assert said["MOORAGE_TLS_CERT_FILE"] == str(local.server_certificate)
     assert said["MOORAGE_TLS_PRIVATE_KEY_FILE"] == str(local.server_key)
     assert said["MOORAGE_GATEWAY_ADDRESS"] == f"https://{GATEWAY}:8080"
+
+
+def test_the_profile_observability_is_pinned_hardened_and_on_loopback_alone() -> None:
+    assert OBSERVERS.keys() == {"prometheus", "grafana", "jaeger"}
+    for name, one in OBSERVERS.items():
+        assert one["profiles"] == ["observability"], name
+        assert re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+", one["image"]), name
+        assert all(port.startswith("127.0.0.1:") for port in one["ports"]), name
+        assert one["read_only"], name
+        assert one["cap_drop"] == ["ALL"], name
+        assert one["security_opt"] == ["no-new-privileges:true"], name
+        assert one["mem_limit"], name
+        assert one["pids_limit"], name
+        for volume in one.get("volumes", ()):
+            source, _, rest = volume.partition(":")
+            assert (ROOT / source).exists() or source in DOCUMENT["volumes"], volume
+            assert rest.endswith(":ro") or source == f"{name}-data", volume
+
+
+def test_prometheus_scrapes_each_service_at_its_port_and_the_gateway_with_its_token(compose: dict[str, Any]) -> None:
+    mounts = dict(volume.split(":")[:2] for volume in OBSERVERS["prometheus"]["volumes"])
+    monitoring = "./ops/monitoring"
+    configuration = yaml.safe_load((ROOT / monitoring / "prometheus.yaml").read_text("utf-8"))
+    assert f"--config.file={mounts[f'{monitoring}/prometheus.yaml']}" in OBSERVERS["prometheus"]["command"]
+    assert configuration["rule_files"] == [mounts[f"{monitoring}/rules.yaml"]]
+    ours, gateway = configuration["scrape_configs"]
+    scraped = {
+        (name, str(found["port"]))
+        for job in (ours, gateway)
+        for found in job["dns_sd_configs"]
+        for name in found["names"]
+    }
+    port = {name: compose["services"][name]["environment"]["MOORAGE_HTTP_PORT"] for name in OURS if name != GATEWAY}
+    port[GATEWAY] = compose["services"][GATEWAY]["environment"]["MOORAGE_GATEWAY_PORT"]
+    assert scraped == {(name, number) for one, number in port.items() for name in (one, f"{one}-2")}
+    twice = yaml.load((ROOT / "compose.ha.yaml").read_text("utf-8"), Loader=_Compose)  # noqa: S506 - a safe loader
+    assert {f"{one}-2" for one in port} <= twice["services"].keys()
+    (script,) = twice["services"][IDENTITIES]["command"]
+    assert script.splitlines()[1:] == compose["services"][IDENTITIES]["command"][0].splitlines()[1:]
+    folder = mounts["metrics-token"]
+    assert gateway["authorization"]["credentials_file"] == f"{folder}/metrics.token"
+    assert gateway["tls_config"] == {"ca_file": f"{folder}/ca.crt", "server_name": GATEWAY}
+    assert (ours.get("scheme", "http"), gateway["scheme"]) == ("http", "https")
+
+
+def test_grafana_gets_the_dashboards_and_the_sources_that_they_need() -> None:
+    grafana = ROOT / "ops" / "monitoring" / "grafana"
+    sources = yaml.safe_load((grafana / "datasources.yaml").read_text("utf-8"))["datasources"]
+    (provider,) = yaml.safe_load((grafana / "dashboards.yaml").read_text("utf-8"))["providers"]
+    mounts = dict(volume.split(":")[:2] for volume in OBSERVERS["grafana"]["volumes"])
+    folder = provider["options"]["path"]
+    assert mounts["./ops/monitoring/dashboards"] == folder
+    home = OBSERVERS["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert (ROOT / "ops" / "monitoring" / "dashboards" / home.removeprefix(f"{folder}/")).exists()
+    assert {one["type"]: one["url"] for one in sources} == {
+        "prometheus": "http://prometheus:9090",
+        "jaeger": "http://jaeger:16686",
+    }
+    assert [one["type"] for one in sources if one.get("isDefault")] == ["prometheus"]
+    (to,) = sources[0]["jsonData"]["exemplarTraceIdDestinations"]
+    assert to == {"name": "trace_id", "datasourceUid": sources[1]["uid"]}
 
 
 def test_a_container_has_time_to_finish_its_transaction(compose: dict[str, Any]) -> None:

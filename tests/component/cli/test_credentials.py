@@ -122,12 +122,17 @@ def test_a_refusal_is_told_as_kubectl_tells_it(gateway: FakeGateway, run: Run) -
 def test_identities_are_made_once_and_for_this_user_alone(tmp_path: Path) -> None:
     identities = GatewayIdentities.in_state(tmp_path)
     identities.ensure()
-    files = (identities.tokens, identities.admin_token, identities.signing_key)
+    files = (identities.tokens, identities.admin_token, identities.metrics_token, identities.signing_key)
     first = [file.read_bytes() for file in files]
     assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
     assert identities.folder.stat().st_mode & 0o777 == 0o700
     token = identities.admin_token.read_text().strip()
-    assert identities.tokens.read_text() == f'{token},moorage:admin,,"system:masters"\n'
+    metrics = identities.metrics_token.read_text().strip()
+    administrator, monitoring = (
+        f'{token},moorage:admin,,"system:masters"',
+        f'{metrics},moorage:metrics,,"system:monitoring"',
+    )
+    assert identities.tokens.read_text() == f"{administrator}\n{monitoring}\n"
     identities.ensure()
     assert [file.read_bytes() for file in files] == first
     with identities.tokens.open("a") as file:
@@ -135,8 +140,27 @@ def test_identities_are_made_once_and_for_this_user_alone(tmp_path: Path) -> Non
     identities.admin_token.unlink()
     identities.ensure()
     lines = identities.tokens.read_text().splitlines()
-    assert lines[1] == "of-ann,ann,", "what others have added stays"
-    assert lines[2].startswith(identities.admin_token.read_text().strip())
+    assert lines[2] == "of-ann,ann,", "what others have added stays"
+    assert lines[3].startswith(identities.admin_token.read_text().strip())
+    identities.tokens.unlink()
+    identities.ensure()
+    assert [line.partition(",")[0] for line in identities.tokens.read_text().splitlines()] == [
+        identities.admin_token.read_text().strip(),
+        metrics,
+    ]
+
+
+def test_identities_of_an_earlier_version_get_the_user_that_reads_metrics(tmp_path: Path) -> None:
+    identities = GatewayIdentities.in_state(tmp_path)
+    identities.ensure()
+    administrator, _ = identities.tokens.read_text().splitlines(keepends=True)
+    identities.tokens.write_text(administrator)
+    identities.ensure()
+    assert identities.tokens.read_text() == administrator, "who removes a user need not remove the file"
+    identities.metrics_token.unlink()
+    identities.ensure()
+    token = identities.metrics_token.read_text().strip()
+    assert identities.tokens.read_text() == f'{administrator}{token},moorage:metrics,,"system:monitoring"\n'
 
 
 def test_a_certificate_is_renewed_before_it_ends(tmp_path: Path) -> None:

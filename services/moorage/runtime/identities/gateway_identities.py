@@ -16,6 +16,9 @@ from moorage.runtime.process.shared_files import write_whole
 ADMIN: Final = "moorage:admin"
 """The name of the administrator."""
 
+METRICS: Final = "moorage:metrics"
+"""The name of the user that reads metrics."""
+
 _FOLDER: Final = "gateway-identities"
 _BYTES: Final = 32
 
@@ -40,6 +43,11 @@ class GatewayIdentities:
     def admin_token(self) -> Path:
         """The administrator's token alone."""
         return self.folder / "admin.token"
+
+    @property
+    def metrics_token(self) -> Path:
+        """A token that reads metrics and health alone, for Prometheus."""
+        return self.folder / "metrics.token"
 
     @property
     def signing_key(self) -> Path:
@@ -75,24 +83,22 @@ class GatewayIdentities:
         """
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        token = self._token()
-        if not self.tokens.exists():
-            line = f'{token},{ADMIN},,"system:masters"\n'
-            write_whole(self.tokens, line.encode(), mode=0o600)
+        has_users = self.tokens.exists()
+        for file, user, group in (
+            (self.admin_token, ADMIN, "system:masters"),
+            (self.metrics_token, METRICS, "system:monitoring"),
+        ):
+            if not (has_users and file.exists()):  # otherwise an operator may have changed the user
+                self._add_user(file, user, group)
         if not self.signing_key.exists():
             write_whole(self.signing_key, _key(), mode=0o600)
 
-    def _token(self) -> str:
-        """Return the administrator's token. If its file is lost, there is another one from now on."""
-        if self.admin_token.exists():
-            return self.admin_token.read_text("ascii").strip()
-        token = secrets.token_urlsafe(_BYTES)
-        if self.tokens.exists():
-            with self.tokens.open("a", encoding="ascii") as file:
-                file.write(f'{token},{ADMIN},,"system:masters"\n')
-            self.tokens.chmod(0o600)
-        write_whole(self.admin_token, f"{token}\n".encode(), mode=0o600)
-        return token
+    def _add_user(self, file: Path, user: str, group: str) -> None:
+        """Add a user with the token in a file. If the file is lost, the user has another token from now on."""
+        token = file.read_text("ascii").strip() if file.exists() else secrets.token_urlsafe(_BYTES)
+        known = self.tokens.read_bytes() if self.tokens.exists() else b""
+        write_whole(self.tokens, known + f'{token},{user},,"{group}"\n'.encode(), mode=0o600)
+        write_whole(file, f"{token}\n".encode(), mode=0o600)
 
 
 def _key() -> bytes:
