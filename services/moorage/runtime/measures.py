@@ -13,6 +13,8 @@ from datetime import datetime
 from operator import add
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from msgspec import Struct
+
 from moorage.decide.timers.deadline_index import DeadlineIndex
 
 OTHER: Final = "other"
@@ -44,7 +46,7 @@ class Measure(NamedTuple):
     value: float
 
 
-class Contribution(NamedTuple):
+class Contribution(Struct, frozen=True, gc=False):
     """A series to which something contributes."""
 
     gauge: FleetGauge
@@ -92,19 +94,24 @@ class SeriesTally(Generic[K]):
             self._known[key] = now
         if before == now:
             return
-        for gauge, labels, time in before:
-            if time is None:
-                self._add((gauge, labels), -1)
+        for one in before:
+            series = (one.gauge, one.labels)
+            if one.time is None:
+                self._add(series, -1)
             else:
-                index = self._times[gauge, labels]
+                index = self._times[series]
                 index.remove(key)
                 if not len(index):
-                    del self._times[gauge, labels]
-        for gauge, labels, time in now:
-            if time is None:
-                self._add((gauge, labels), 1)
+                    del self._times[series]
+        for one in now:
+            series = (one.gauge, one.labels)
+            if one.time is None:
+                self._add(series, 1)
+            elif (times := self._times.get(series)) is not None:
+                times.set(key, one.time)
             else:
-                self._times.setdefault((gauge, labels), DeadlineIndex()).set(key, time)
+                self._times[series] = DeadlineIndex()
+                self._times[series].set(key, one.time)
 
     def _add(self, series: Series, change: int) -> None:
         count = self._counts.get(series, 0) + change

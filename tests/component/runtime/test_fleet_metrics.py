@@ -91,7 +91,8 @@ async def test_a_partition_that_does_not_run_does_not_count() -> None:
     assert "moorage_test_things" not in (await scraped(shown)).text
 
 
-async def test_many_changes_are_counted_in_portions_between_which_others_run() -> None:
+async def test_many_changes_are_counted_in_portions_between_which_others_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_metrics, "TURN", 0.0)
     state, turns = ThingState(), 0
     for number in range(4 * PORTION):
         state.put(str(number), "red")

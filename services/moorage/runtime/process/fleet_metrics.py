@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from time import perf_counter
 from typing import Any, Final
 
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -16,8 +17,11 @@ from moorage.runtime.measures import LabelLimits, Measure, merged
 from moorage.runtime.process.member import Member
 from moorage.runtime.service import Service
 
-PORTION: Final = 500
-"""The number of changes that are counted before the event loop gets another turn: a millisecond or two."""
+PORTION: Final = 100
+"""The number of changes that are counted before the time is checked: less than a millisecond."""
+
+TURN: Final = 0.002
+"""Seconds after which the event loop gets another turn."""
 
 
 _PERIOD: Final = 60.0  # seconds
@@ -41,11 +45,13 @@ class FleetMetrics:
 
     async def settle(self) -> None:
         """Bring all counts up to date, in portions between which the event loop runs."""
-        for member in self._members():
-            for task in list(member.tasks.values()):
-                while _settle_portion(task):  # noqa: ASYNC110 - it works, and waits for nothing
-                    await asyncio.sleep(0)
-            await asyncio.sleep(0)
+        began = perf_counter()
+        for task in [task for member in self._members() for task in member.tasks.values()]:
+            for place in range(len(task.running)):
+                while _settle_portion(task, place):
+                    if perf_counter() - began >= TURN:
+                        await asyncio.sleep(0)
+                        began = perf_counter()
 
     async def run(self) -> None:
         """Count once in a while. Without scrapes, notes of what has ended would be kept forever."""
@@ -69,10 +75,13 @@ class FleetMetrics:
                     yield from service.measures(state, now)
 
 
-def _settle_portion(task: Any) -> bool:
-    """Count a portion of the changes of a task. Return whether any is left. A task that restarts has other states."""
-    settled = [service.settle(state, PORTION) for service, state in _states(task)]
-    return not all(settled)
+def _settle_portion(task: Any, place: int) -> bool:
+    """Count a portion of the changes of one service of a task. Return whether any is left.
+
+    A task that restarts meanwhile has other states, and one that has stopped has none.
+    """
+    running = task.running
+    return bool(running) and not running[place].service.settle(running[place].state, PORTION)
 
 
 def _states(task: Any) -> list[tuple[Service[Any], Any]]:

@@ -8,7 +8,7 @@ from typing import Final
 from moorage.runtime.measures import Contribution, FleetGauge, Measure
 from moorage.workers.condition_ingest.state import ConditionIngestPartition
 from moorage_schemas.condition import ConditionStatus
-from moorage_schemas.refs import TargetRef
+from moorage_schemas.keys import TargetKey
 
 SOURCES: Final = FleetGauge(
     "moorage_source_targets",
@@ -31,7 +31,7 @@ def counted(state: ConditionIngestPartition, target: str) -> Iterator[Contributi
             is_silent = held.status is ConditionStatus.UNKNOWN and not held.report_id
             sources[held.source] = sources.get(held.source, False) or is_silent
     if sources:
-        kind = TargetRef.parse(target).kind.value
+        kind = TargetKey.parse(target).kind
         for source, is_silent in sources.items():
             yield Contribution(SOURCES, (kind, source, "Silent" if is_silent else "Reporting"))
 

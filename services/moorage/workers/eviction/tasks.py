@@ -232,7 +232,6 @@ def _end(it: EvictionCheck, to: EvictionState) -> None:
 def forget(it: EvictionCheck) -> None:
     """Note that a cancelled task has ended, because its binding has ended. It can no longer be scheduled again."""
     task = it.bound.tasks.pop(it.workload)
-    it.state.tally.touch((it.target, it.workload))
     it.state.ended.set(eviction_key(it.workload, it.target, task.generation), task.decided)
     it.state.tidy(it.target, it.bound)
 

@@ -13,8 +13,8 @@ from moorage.runtime.process.metrics import exemplar
 from moorage.runtime.service import Emit
 from moorage.workers.placement.engine.placement_controller import by_prefix
 from moorage.workers.placement.state import PlacementPartition
+from moorage_schemas.keys import ResourceKey
 from moorage_schemas.placement import PlacementState, WorkloadPlaced
-from moorage_schemas.refs import WorkloadRef
 
 UNSCHEDULED: Final = FleetGauge(
     "moorage_workloads_unscheduled",
@@ -30,7 +30,7 @@ def counted(state: PlacementPartition, workload: str) -> Iterator[Contribution]:
     controller = by_prefix(state.controllers, workload)
     last = controller.decision(workload) if controller is not None else None
     if last is not None and last.state is PlacementState.PENDING:
-        yield Contribution(UNSCHEDULED, (WorkloadRef.parse(workload).kind, last.reason))
+        yield Contribution(UNSCHEDULED, (ResourceKey.parse(workload).kind, last.reason))
 
 
 def count(written: Sequence[Emit]) -> None:
