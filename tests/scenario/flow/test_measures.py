@@ -170,8 +170,14 @@ def test_a_zone_shows_its_state_its_rate_its_tokens_and_its_queue_at_the_time_of
     assert found["moorage_zone_waiting_nodes"][east] == 1
     assert found["moorage_zone_waiting_since_timestamp_seconds"][east] == world.flow.now.timestamp()
     assert found["moorage_zone_tokens"][east] == 0
+    not_ready = ("Node", "node.kubernetes.io/not-ready", "NoExecute")
+    assert (found["moorage_taints"][not_ready], found["moorage_taints_waiting"][not_ready]) == (1, 1)
     world.flow.now += timedelta(seconds=5)
     assert shown(world.flow)["moorage_zone_tokens"][east] == pytest.approx(0.5)
+    world.advance(6)
+    granted = shown(world.flow)  # by time alone
+    assert granted["moorage_taints"][not_ready] == 2
+    assert not_ready not in granted.get("moorage_taints_waiting", {})
     world.report(names[2])
     world.run()
     assert shown(world.flow)["moorage_zone_state"] == {
