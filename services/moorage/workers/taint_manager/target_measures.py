@@ -40,8 +40,10 @@ def counted(state: TaintManagerPartition, target: str) -> Iterator[Contribution]
     name = MANAGED_CLUSTER_AVAILABLE if kind == TargetKind.MANAGED_CLUSTER.value else "Ready"
     ready = state.conditions.get(target, {}).get(name)
     status = ready.status.value if ready is not None and ready.target_uid in {"", resource.uid} else ""
-    yield Contribution(TARGETS, (kind, zone_of_target(resource), readiness(status)))
-    if (tainted := state.taints.get(target)) is not None:
+    tainted = state.taints.get(target)
+    zone = tainted.zone if tainted is not None else ""
+    yield Contribution(TARGETS, (kind, zone or zone_of_target(resource), readiness(status)))
+    if tainted is not None:
         for taint in tainted.taints:
             yield Contribution(TAINTS, (kind, taint.key, taint.effect))
         for held in tainted.held:
