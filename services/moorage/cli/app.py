@@ -60,6 +60,8 @@ COMMANDS: dict[str, Entry] = {
     "explain": Entry("Explain the placement of a workload, or the state of a target.", _LOOK),
     "simulate": Entry("Show what a change would do, without making it.", _LOOK),
     "replay": Entry("Decide again on recorded input, and compare the results byte for byte.", _LOOK),
+    "export": Entry("Write the fleet as YAML, with --state everything that decisions rest on.", _RUN, "backup:export"),
+    "restore": Entry("Bring an exported fleet into empty topics.", _RUN, "backup:restore"),
     "deadletters": Entry(
         "Show records that were refused, and send reports among them again.", _LOOK, "dead_letters:app"
     ),

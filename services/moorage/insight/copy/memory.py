@@ -144,8 +144,10 @@ class MemoryTopics:
             logs.setdefault((one.topic.short, one.partition), []).append(one)
         # Partitions are merged by time. Within a partition the order of the log is kept.
         for one in heapq.merge(*logs.values(), key=lambda kept: kept.timestamp):
+            given = one.input
+            key, when = one.key.encode(), one.timestamp
             self._put(
-                Record(one.topic, one.partition, one.offset, self._seq, one.key.encode(), given=one.input), one.offset
+                Record(one.topic, one.partition, one.offset, self._seq, key, given=given, written=when), one.offset
             )
         for place, end in snapshot.ends.items():
             self.ends[place] = max(self.ends[place], end)

@@ -106,6 +106,25 @@ _PLACES: Final[Mapping[str, Callable[[str, Any], str | None]]] = {
 }
 """Returns what determines the partition of a record, by its topic; None for a tombstone whose key does not show it."""
 
+
+def partition_key(topic: Topic, key: str, event: Any) -> str | None:
+    """Return the text that determines the partition of a record.
+
+    Args:
+        topic: its topic.
+        key: its key.
+        event: its event; None for a tombstone.
+
+    Returns:
+        None for a tombstone whose key does not show it, and for a topic with another rule.
+
+    Raises:
+        ValueError: the key is none of the topic.
+    """
+    place = _PLACES.get(topic.short)
+    return None if place is None else place(key, event)
+
+
 _OF_TARGETS: Final = frozenset({CONDITIONS.short, TAINTS.short, ZONE_GRANTS.short, ZONE_MEMBERS.short})
 _OF_WORKLOADS: Final = frozenset(
     {
@@ -178,8 +197,7 @@ class RecordPlaces:
                 return flaw
         elif event is None and (flaw := _key_flaw(topic, key)):
             return flaw
-        place = _PLACES.get(short)
-        decides = None if place is None else place(key, event)
+        decides = partition_key(topic, key, event)
         if decides is not None and partition_of(decides, self._partitions) != self._partition:
             return f"must be in partition {partition_of(decides, self._partitions)}, not in {self._partition}"
         return ""

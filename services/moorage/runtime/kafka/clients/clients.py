@@ -69,14 +69,20 @@ def rejoin(consumer: AIOKafkaConsumer) -> None:
     consumer._coordinator.request_rejoin()  # noqa: SLF001 - aiokafka has no public way
 
 
-def table_consumer(settings: Settings, *, client_id: str, committed_only: bool = True) -> AIOKafkaConsumer:
-    """Return a consumer without a group: `read_committed` for tables, `read_uncommitted` for requesting offsets."""
+def table_consumer(
+    settings: Settings, *, client_id: str, committed_only: bool = True, max_wait_ms: int = FETCH_MAX_WAIT_MS
+) -> AIOKafkaConsumer:
+    """Return a consumer without a group: `read_committed` for tables, `read_uncommitted` for requesting offsets.
+
+    A consumer that reads to an end and stops needs a short `max_wait_ms`: a fetch of partitions that have nothing more
+    would delay the next one.
+    """
     return AIOKafkaConsumer(
         **_common(settings, client_id),
         isolation_level="read_committed" if committed_only else "read_uncommitted",
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        fetch_max_wait_ms=FETCH_MAX_WAIT_MS,
+        fetch_max_wait_ms=max_wait_ms,
         value_deserializer=light,
     )
 

@@ -1,0 +1,231 @@
+"""The drills of docs/backup.md on a real Kafka. Every command of the page runs here."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.support import commands, console
+from tests.support.brokers import Broker
+from tests.support.commands import Done
+from tests.support.forks import ROOT
+from tests.support.live import Live, running
+from tests.support.toys import write_raw
+from tests.support.waiting import until
+
+from moorage.cli.backup.fleet_reader import ExportReader
+from moorage.cli.backup.fleet_writer import FleetWriter, RestoreError, check_unused
+from moorage.cli.backup.restore_plan import RestorePlan
+from moorage.cli.backup.saved_record import SavedRecord
+from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.settings.process_settings import Settings
+from moorage_schemas.topics import EVICTIONS, RESOURCES, TAINTS, TIMERS
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+
+PATIENCE = 25
+"""Seconds for which the pods tolerate the taint."""
+
+FLEET = [
+    *(
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": name}},
+            "status": {"allocatable": {"cpu": "8", "pods": "110"}},
+        }
+        for name in ("n1", "n2")
+    ),
+    {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web"},
+        "spec": {
+            "replicas": 4,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {
+                    "containers": [{"name": "c", "image": "web"}],
+                    "tolerations": [
+                        {"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE}
+                    ],
+                },
+            },
+        },
+    },
+    {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "password"}, "stringData": {"word": "hidden"}},
+]
+
+
+class Drill:
+    """Runs commands of the page on a broker, and notes them."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        self._bootstrap = bootstrap
+        self._folder = folder
+        self.ran: set[str] = set()
+
+    async def run(self, prefix: str, command: str, code: int = 0, **more: str) -> Done:
+        """Run a command as the page shows it. Files are in the folder of the test."""
+        self.ran.add(command)
+        _, *words = [self.path(word) for word in shlex.split(command)]
+        env = {
+            "MOORAGE_BOOTSTRAP_SERVERS": self._bootstrap,
+            "MOORAGE_TOPIC_PREFIX": prefix,
+            "MOORAGE_STATE_DIR": str(self._folder / "state"),
+            **more,
+        }
+        done = await commands.moorage(*words, env=env)
+        assert done.code == code, f"{command}: {done.code}: {done.out}{done.err}"
+        return done
+
+    def path(self, word: str) -> str:
+        return str(self._folder / word) + "/" * word.endswith("/") if word.startswith("fleet") else word
+
+
+async def table(settings: Settings, topic: Any) -> dict[str, Mapping[str, Any]]:
+    """The last event of each key of a topic, as JSON."""
+    found: dict[str, Mapping[str, Any]] = {}
+    async with ExportReader(settings) as reader:
+        async for _, records in reader.records(await reader.cut(), (topic,)):
+            for record in records:
+                if record.value is not None:
+                    found[record.name] = yaml.safe_load(record.value)
+    return found
+
+
+def check_manifests(folder: Path) -> None:
+    """Check the declared objects: a file for each kind in its order, and the taints that a person has set."""
+    files = sorted(folder.glob("*.yaml"))
+    assert [path.name.partition("-")[0] for path in files] == [f"{number:02}" for number in range(len(files))]
+    found = [one for path in files for one in yaml.safe_load_all(path.read_text())]
+    assert {(one["kind"], one["metadata"]["name"]) for one in found} >= {("Node", "n2"), ("Deployment", "web")}
+    (tainted,) = (one["spec"]["taints"] for one in found if one["metadata"]["name"] == "n2")
+    assert [(one["key"], one["effect"]) for one in tainted] == [("bad", "NoExecute")]
+
+
+async def test_a_fleet_is_exported_destroyed_and_restored(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
+    """With another prefix and number of partitions. Everything that was decided stays, and deadlines come on time."""
+    drill, other = Drill(broker.bootstrap, tmp_path), f"{topic_prefix}-other"
+    before = Settings(bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix)
+    after = before.model_copy(update={"topic_prefix": other})
+    async with running(broker.bootstrap, topic_prefix, tmp_path / "one") as live:
+        await live.here("apply", "-f", "-", text=yaml.safe_dump_all(FLEET))
+        await until(lambda: placed(live))
+        await live.here("taint", "node", "n2", "bad=x:NoExecute")
+        await until(lambda: scheduled(live))
+        declared = await drill.run(topic_prefix, "moorage export -o fleet/")
+        assert "left out: 1 Secrets" in declared.err
+        await drill.run(topic_prefix, "moorage export --state -o fleet-state.yaml.gz")
+        refused = await drill.run(topic_prefix, "moorage restore fleet-state.yaml.gz", code=1)
+        assert "has" in refused.err
+        assert "Stop all services and the gateway" in refused.err
+    kept = {topic.short: await table(before, topic) for topic in (TAINTS, TIMERS, EVICTIONS)}
+    check_manifests(tmp_path / "fleet")
+    not_empty = await drill.run(topic_prefix, "moorage restore fleet-state.yaml.gz", code=1)
+    assert "is not empty" in not_empty.err
+    dry = await drill.run(other, "moorage restore --dry-run fleet-state.yaml.gz")
+    assert "valid (dry run)" in dry.out
+    await drill.run(other, "moorage restore fleet-state.yaml.gz", MOORAGE_PARTITIONS="5")
+    assert {topic.short: await table(after, topic) for topic in (TAINTS, TIMERS, EVICTIONS)} == kept
+    again = await drill.run(other, "moorage restore fleet-state.yaml.gz", code=1)
+    assert "is not empty" in again.err
+
+    async with running(broker.bootstrap, other, tmp_path / "two") as live:
+        await until(lambda: completed(live), 120, "the evictions were not completed")
+        uids = {key: one["object"]["metadata"]["uid"] for key, one in (await table(after, RESOURCES)).items()}
+    evicted = await table(after, EVICTIONS)
+    for key, one in kept["evictions"].items():
+        deadline = datetime.fromisoformat(one["deadline"])
+        gone = datetime.fromisoformat(evicted[key]["requestedTime"])
+        assert gone >= deadline
+        assert evicted[key]["generation"] == one["generation"]
+        added = datetime.fromisoformat(one["taints"][0]["timeAdded"])
+        assert deadline == added + timedelta(seconds=PATIENCE)
+    assert (
+        uids.items()
+        >= {
+            key: one["object"]["metadata"]["uid"]
+            for key, one in (await table(before, RESOURCES)).items()
+            if one["object"]["kind"] in {"Node", "Deployment"}
+        }.items()
+    )
+    await drill.run(topic_prefix, "moorage restore --replace --paused fleet-state.yaml.gz")
+    assert {topic.short: await table(before, topic) for topic in (TAINTS, TIMERS, EVICTIONS)} == kept
+    assert "EvictionPause//restore" in await table(before, RESOURCES)
+    async with running(broker.bootstrap, topic_prefix, tmp_path / "three") as live:
+        await until(lambda: held(live), 120, "the evictions were not held")
+        assert "restore" in (await live.here("resume", "evictions")).out
+        await until(lambda: completed(live), 120, "the evictions were not completed")
+    await drill.run(other, "moorage topics list")
+    shown = {step.command for step in console.steps((ROOT / "docs/backup.md").read_text("utf-8")) if step.command}
+    assert shown <= drill.ran, "every command of the page is tried"
+
+
+async def placed(live: Live) -> bool:
+    pods = (await live.here("get", "pods", "-o", "json")).json["items"]
+    return sum(one["spec"].get("nodeName") == "n2" for one in pods) >= 1 and len(pods) == 4
+
+
+async def scheduled(live: Live) -> bool:
+    found = (await live.here("get", "evictions", "-o", "json")).json["items"]
+    return bool(found) and all(one["status"]["state"] == "Scheduled" for one in found)
+
+
+async def completed(live: Live) -> bool:
+    found = (await live.here("get", "evictions", "-o", "json")).json["items"]
+    return bool(found) and all(one["status"]["state"] == "Completed" for one in found)
+
+
+async def held(live: Live) -> bool:
+    found = (await live.here("get", "evictions", "-o", "json")).json["items"]
+    return bool(found) and all(one["status"].get("heldBy") == ["EvictionPause/restore"] for one in found)
+
+
+def empty_plan(writer: FleetWriter) -> RestorePlan:
+    return RestorePlan({}, before=3, now=writer.partitions)
+
+
+def records() -> list[SavedRecord]:
+    """A declared object in each partition."""
+    head = (
+        ("ce_specversion", b"1.0"),
+        ("ce_id", b"1"),
+        ("ce_source", b"test"),
+        ("ce_type", RESOURCES.event_type.encode()),
+    )
+    value = b'{"object":{"kind":"Node","metadata":{"name":"n"}},"version":1}'
+    return [SavedRecord(RESOURCES, part, 0, 1, f"Node//n{part}".encode(), value, head) for part in range(3)]
+
+
+async def test_a_restore_that_ends_in_the_middle_has_written_nothing(broker: Broker, topic_prefix: str) -> None:
+    settings = Settings(bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix, partitions=3)
+
+    async with FleetWriter(settings) as writer:
+        assert await writer.write(records(), empty_plan(writer), lambda _: None) == 3
+    await check_unused(settings)
+    async with FleetWriter(settings) as writer:
+        plan = empty_plan(writer)
+        await writer.write(records(), plan, lambda _: None)
+        await writer.commit(plan.positions())
+    assert len(await table(settings, RESOURCES)) == 3
+    with pytest.raises(RestoreError, match="not empty"):
+        await check_unused(settings)
+
+
+async def test_a_restore_gives_up_when_another_program_writes(broker: Broker, topic_prefix: str) -> None:
+    settings = Settings(bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix, partitions=3)
+    await ensure_topics(settings)
+    async with FleetWriter(settings) as writer:
+        plan = empty_plan(writer)
+        await writer.write(records(), plan, lambda _: None)
+        await write_raw(settings, TAINTS, b"Node/x", b"{}", [])
+        with pytest.raises(RestoreError, match="another program has written"):
+            await writer.commit(plan.positions())
+    assert not await table(settings, RESOURCES)

@@ -1,0 +1,286 @@
+"""A fleet that was exported, destroyed and restored decides the same, at the same instants (docs/backup.md)."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import Counter
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support import backups
+from tests.support.worlds.flow import Flow, Record
+from tests.support.worlds.nodes import NodeWorld
+from tests.support.worlds.world import PARTITIONS, every_service
+from typing_extensions import override
+
+from moorage.cli.backup.saved_record import SavedRecord
+from moorage.cli.backup.saved_topics import READERS, SAVED
+from moorage.runtime.settings.process_settings import Settings
+from moorage_schemas.eviction import EvictionState
+from moorage_schemas.topics import (
+    BINDINGS,
+    CONDITIONS,
+    EVICTION_ANSWERS,
+    EVICTIONS,
+    GENERATION_FLOORS,
+    TAINTS,
+    TIMER_FIRED,
+    TIMERS,
+    ZONE_GRANTS,
+)
+
+OTHER = 5
+"""Another number of partitions."""
+
+DECISIONS = (CONDITIONS, TAINTS, EVICTIONS, EVICTION_ANSWERS, ZONE_GRANTS, TIMER_FIRED, BINDINGS)
+KEYS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "bad")
+
+
+class Fleet(NodeWorld):
+    """Two zones of nodes with a probe, and pods that tolerate what is bad for a minute."""
+
+    def __init__(self, *, seed: int | None = None) -> None:
+        super().__init__(
+            seed=seed,
+            settings=Settings(partitions=PARTITIONS, node_eviction_rate=0.05, large_cluster_size_threshold=3),
+        )
+        self.names = [f"{zone}{number}" for zone in "ab" for number in range(6)]
+        for name in self.names:
+            self.node(name, zone=name[0])
+        self.beat()
+        waits = [{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60} for key in KEYS]
+        template = {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"containers": [{"name": "c"}], "tolerations": waits},
+        }
+        selector = {"matchLabels": {"app": "web"}}
+        self.declare("Deployment", "web", {"replicas": 24, "selector": selector, "template": template})
+        self.flow.run()
+
+    @override
+    def report(self, name: str, condition: str = "Ready", status: str = "False", **given: Any) -> Record:
+        """Report a condition, with an id that depends on nothing but the report."""
+        return super().report(name, condition, status, id=f"{name} {condition} {status} {self.flow.now}", **given)
+
+    def beat(self, *without: str) -> None:
+        """Report that all nodes are ready, except some."""
+        for name in self.names:
+            if name not in without:
+                self.report(name, "Ready", "True")
+        self.flow.run()
+
+    def pass_time(self, seconds: int, *without: str) -> None:
+        """Let time pass while the probe reports every ten seconds."""
+        for _ in range(seconds // 10):
+            self.flow.advance(10)
+            self.beat(*without)
+
+    def twin(self, flow: Flow) -> Fleet:
+        """A fleet with the same objects, on another flow."""
+        found = copy.copy(self)
+        found.flow = flow
+        for name in ("_declared", "_lives", "_began", "_bindings"):
+            setattr(found, name, copy.deepcopy(getattr(self, name)))
+        found.objects = found._declared.objects
+        return found
+
+
+def troubled(fleet: Fleet) -> None:
+    """Deadlines run, nodes wait for their zone's token, and a budget holds evictions."""
+    fleet.declare("EvictionBudget", "slow", {"maxInWindow": 1, "windowSeconds": 30})
+    fleet.taint("a0")
+    fleet.pass_time(40)
+    fleet.taint("b0")
+    fleet.report("b3", "Ready", "False")
+    fleet.report("b4", "Ready", "False")
+    fleet.pass_time(30, "b3", "b4", "a5")
+
+
+def restarted(flow: Flow) -> Flow:
+    """The flow after a crash of all services."""
+    for name in flow.services:
+        flow.crash_process(name)
+    return flow
+
+
+def is_about(key: str, bound: Collection[str]) -> bool:
+    """Whether a decision is about a target, or about work that was bound before."""
+    return not key.startswith("Pod/") or "|".join(key.split("|")[:2]) in bound
+
+
+def decisions(flow: Flow, since: int, *, ids: bool = False) -> Counter[tuple[Any, ...]]:
+    """Everything that was decided from a record on, with the times of the decisions."""
+    return Counter(
+        (record.meta.time, topic.short, record.name, record.value, record.meta.id if ids else "")
+        for topic in DECISIONS
+        for record in flow.topics.topic(topic.short, since)
+    )
+
+
+def both(fleet: Fleet, file: Path, partitions: int, then: Callable[[Fleet], None], *, ids: bool = False) -> Fleet:
+    """Restart one fleet, restore another from its export, and let the same happen to both. Returns the restored one."""
+    backups.export(fleet.flow, file)
+    twin = fleet.twin(backups.restore(file, every_service(fleet.settings), partitions=partitions, flow=fleet.flow))
+    bound = set(fleet.flow.table(BINDINGS))
+    sides = []
+    restarted(fleet.flow)
+    for side in (fleet, twin):
+        begin = side.flow.topics.written
+        then(side)
+        found = decisions(side.flow, begin, ids=ids)
+        if partitions != PARTITIONS:
+            # Where new pods fit equally well on several nodes, the order of the partitions decides.
+            found = Counter({one: count for one, count in found.items() if is_about(one[2], bound)})
+        sides.append(found)
+    assert sides[0] == sides[1]
+    assert sides[0], "something was decided"
+    return twin
+
+
+@pytest.mark.parametrize("partitions", [PARTITIONS, OTHER, 1])
+def test_deadlines_come_at_the_same_instants_when_nothing_else_happens(tmp_path: Path, partitions: int) -> None:
+    fleet = Fleet()
+    troubled(fleet)
+    states = Counter(one.state for one in fleet.flow.table(EVICTIONS).values())
+    assert states[EvictionState.SCHEDULED], states
+    assert states[EvictionState.HELD], states
+    assert any(one.deadline for one in fleet.flow.table(TIMERS).values())
+    both(fleet, tmp_path / "fleet.yaml", partitions, lambda side: side.flow.advance(900), ids=partitions == PARTITIONS)
+
+
+@pytest.mark.parametrize("partitions", [PARTITIONS, OTHER])
+def test_the_same_is_decided_on_what_happens_afterwards(tmp_path: Path, partitions: int) -> None:
+    fleet = Fleet()
+    troubled(fleet)
+
+    def then(side: Fleet) -> None:
+        if partitions != PARTITIONS:
+            # Which of several evictions that are due at one instant a budget lets go, the order of partitions decides.
+            side.delete("EvictionBudget", "slow")
+        side.pass_time(30, "b3", "b4", "a5")
+        side.untaint("b0")
+        side.taint("a1")
+        side.pass_time(60, "b4", "a5")
+        side.delete("EvictionBudget", "slow")
+        side.beat()
+        side.pass_time(120)
+
+    both(fleet, tmp_path / "fleet.yaml", partitions, then)
+
+
+def test_what_came_due_while_the_fleet_was_away_is_due_at_once_and_through_the_governor(tmp_path: Path) -> None:
+    fleet = Fleet()
+    fleet.declare("EvictionBudget", "slow", {"maxInWindow": 1})
+    fleet.taint("a0")
+    fleet.flow.run()
+    open_ = [one for one in fleet.flow.table(EVICTIONS).values() if one.state is EvictionState.SCHEDULED]
+    assert len(open_) > 1
+    file = backups.export(fleet.flow, tmp_path / "fleet.yaml")
+    fleet.flow.now += timedelta(hours=5)
+    flow = backups.restore(file, every_service(fleet.settings), partitions=OTHER, flow=fleet.flow)
+    flow.advance(5)
+    found = Counter(one.state for one in flow.table(EVICTIONS).values())
+    assert found[EvictionState.HELD] == len(open_) - 1, [one.held_by for one in flow.table(EVICTIONS).values()]
+    before, after = (
+        [one.time_added for one in side.table(TAINTS)["Node/a0"].taints if one.key == "bad"]
+        for side in (fleet.flow, flow)
+    )
+    assert before == after
+
+
+@pytest.mark.parametrize("away", [timedelta(minutes=5), timedelta(days=1)])
+def test_a_fleet_that_was_away_is_as_after_an_outage_of_that_length(tmp_path: Path, away: timedelta) -> None:
+    """All sources are silent then. With all zones disrupted nothing is tainted, and afterwards only at the rates."""
+    fleet = Fleet()
+    file = backups.export(fleet.flow, tmp_path / "fleet.yaml")
+    fleet.flow.now += away
+    twin = fleet.twin(backups.restore(file, every_service(fleet.settings), partitions=PARTITIONS, flow=fleet.flow))
+    restarted(fleet.flow)
+    sides = []
+    for side in (fleet, twin):
+        begin = side.flow.topics.written
+        side.flow.advance(30)
+        assert {one.status for one in side.flow.table(CONDITIONS).values()} == {"Unknown"}
+        side.beat(*(name for name in side.names if name.startswith("b")))
+        side.flow.advance(30)
+        side.pass_time(100)
+        sides.append(decisions(side.flow, begin))
+        assert {one.status for one in side.flow.table(CONDITIONS).values()} == {"True"}
+        assert {one.state for one in side.flow.table(EVICTIONS).values()} <= {EvictionState.CANCELLED}
+    assert sides[0] == sides[1]
+
+
+@pytest.mark.parametrize("stopped", ["taint-manager", "eviction", "governor", "condition-ingest", "placement", "timer"])
+def test_what_a_service_has_not_processed_is_processed_afterwards(tmp_path: Path, stopped: str) -> None:
+    fleet = Fleet()
+    troubled(fleet)
+    fleet.flow.stop(stopped)
+    fleet.taint("a2")
+    fleet.report("a3", "Ready", "False")
+    fleet.flow.advance(45)
+    backups.export(fleet.flow, tmp_path / "fleet.yaml")
+    twin = fleet.twin(
+        backups.restore(tmp_path / "fleet.yaml", every_service(fleet.settings), partitions=OTHER, flow=fleet.flow)
+    )
+    fleet.flow.start(stopped)
+    ends = []
+    for side in (fleet, twin):
+        restarted(side.flow)
+        side.flow.run()
+        side.pass_time(200, "a3", "b3", "b4", "a5")
+        ends.append({key: [one.key for one in event.taints] for key, event in side.flow.table(TAINTS).items()})
+    assert ends[0] == ends[1]
+    assert fleet.flow.table(EVICTIONS).keys() == twin.flow.table(EVICTIONS).keys()
+
+
+def contents(records: list[SavedRecord], file: Path) -> dict[str, Any]:
+    """The content of a file, apart from the places in the log. The last record of a key and what is unprocessed."""
+    checked, _ = backups.read(file)
+    positions = checked.end.positions
+
+    def waits(name: str, record: SavedRecord) -> bool:
+        given = positions.get(name, {}).get(record.topic.short, {})
+        return record.offset >= given.get(record.partition, 0)
+
+    found: dict[str, Any] = {}
+    for record in records:
+        waiting = sorted(name for name in READERS[record.topic] if waits(name, record))
+        place = f"{record.topic.short} {record.name}"
+        found.setdefault(place, []).append((record.value, dict(record.headers), waiting))
+    return found
+
+
+@pytest.mark.parametrize("partitions", [PARTITIONS, OTHER])
+@pytest.mark.parametrize("seed", range(6))
+def test_an_export_of_a_restored_fleet_is_the_same(tmp_path: Path, seed: int, partitions: int) -> None:
+    fleet, chance = Fleet(seed=seed), random.Random(seed)  # noqa: S311 - the choices must be repeatable
+    for _ in range(12):
+        name = chance.choice(fleet.names)
+        act = chance.choice(["taint", "untaint", "report", "delete", "time", "stop"])
+        if act == "taint":
+            fleet.taint(name)
+        elif act == "untaint":
+            fleet.untaint(name)
+        elif act == "report":
+            fleet.report(name, "Ready", chance.choice(["True", "False"]))
+        elif act == "delete" and len(fleet.names) > 6:
+            fleet.names.remove(name)
+            fleet.delete_target(name)
+        elif act == "time":
+            fleet.pass_time(20)
+        else:
+            fleet.flow.stop(chance.choice(sorted(fleet.flow.services)))
+        fleet.flow.run()
+    first = backups.export(fleet.flow, tmp_path / "first.yaml")
+    flow = backups.restore(first, every_service(fleet.settings), partitions=partitions, flow=fleet.flow)
+    second = backups.export(flow, tmp_path / "second.yaml")
+    one, other = (contents(backups.read(file)[1], file) for file in (first, second))
+    for found in (one, other):
+        for place in [place for place in found if place.startswith(GENERATION_FLOORS.short)]:
+            del found[place]  # with another number of partitions, each has the highest
+    assert one == other
+    assert {topic.short for topic in SAVED} >= {place.split()[0] for place in one}
