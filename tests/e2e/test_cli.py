@@ -355,7 +355,7 @@ async def test_topics_are_listed_with_their_partitions(live: Live) -> None:
     rows = (await live.moorage("topics", "list", "-o", "json")).json["items"]
     assert {row["partitions"] for row in rows} == {6}
     assert f"{live.prefix}.{BINDINGS.short}.v1" in {row["name"] for row in rows}
-    assert (await live.moorage("topics", "make", "-o", "name")).out.count("\n") == len(rows)
+    assert (await live.moorage("topics", "apply", "-o", "name")).out.count("\n") == len(rows)
     assert "EVENT" in (await live.moorage("topics", "list", "-o", "wide")).out
 
 

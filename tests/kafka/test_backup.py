@@ -164,6 +164,7 @@ async def test_a_fleet_is_exported_destroyed_and_restored(broker: Broker, topic_
         assert "restore" in (await live.here("resume", "evictions")).out
         await until(lambda: completed(live), 120, "the evictions were not completed")
     await drill.run(other, "moorage topics list")
+    await drill.run(other, "moorage topics plan", MOORAGE_PARTITIONS="5")
     shown = {step.command for step in console.steps((ROOT / "docs/backup.md").read_text("utf-8")) if step.command}
     assert shown <= drill.ran, "every command of the page is tried"
 

@@ -24,7 +24,7 @@ from moorage.runtime.kafka.admin.topic_settings import SettingDifference, add_mi
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.process.failures import TopicsError
 from moorage.runtime.settings.process_settings import Settings
-from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TOPICS, Topic
+from moorage_schemas.topics import CONDITION_REPORTS, CONDITIONS, TAINTS, TOPICS, Topic
 
 pytestmark = pytest.mark.kafka
 
@@ -47,6 +47,15 @@ async def create(settings: Settings, configs: Mapping[Topic, Mapping[str, str]])
         )
     finally:
         await admin.close()
+
+
+def replace_partitions(settings: Settings, partitions: int) -> Settings:
+    return settings.model_copy(update={"partitions": partitions})
+
+
+async def create_named(settings: Settings, name: str) -> None:
+    async with clients.administration(settings) as admin:
+        await admin.create_topics([NewTopic(name, 1, 1)])
 
 
 async def present(settings: Settings, topic: Topic) -> dict[str, str]:
@@ -167,31 +176,34 @@ async def test_a_small_segment_lets_a_table_shrink_to_the_last_record_of_each_ke
     assert len(left) < written / 4
 
 
-# `moorage topics make`
+# `moorage topics apply`
 
 
-async def make(settings: Settings, *words: str) -> Result:
+async def topics(settings: Settings, *words: str, **more: str) -> Result:
     environment = {
         "MOORAGE_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
         "MOORAGE_TOPIC_PREFIX": settings.topic_prefix,
         "MOORAGE_PARTITIONS": "2",
+        **more,
     }
-    return await asyncio.to_thread(CliRunner().invoke, app, ["topics", "make", *words], env=environment)
+    return await asyncio.to_thread(CliRunner().invoke, app, ["topics", *words], env=environment)
 
 
 def lines(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-async def test_topics_make_shows_the_difference_first(broker: Broker, topic_prefix: str) -> None:
+async def test_topics_apply_shows_the_difference_first(broker: Broker, topic_prefix: str) -> None:
     settings = await older(broker, topic_prefix)
     conditions, reports = (topic.name(settings.topic_prefix) for topic in (CONDITIONS, CONDITION_REPORTS))
-    shown = await make(settings, "--dry-run")
+    shown = await topics(settings, "apply", "--dry-run")
     assert shown.exit_code == 0
-    missing = [line for line in lines(shown.stdout) if line[1:] == ["created", "(dry", "run)"]]
-    assert len(missing) == len(TOPICS) - 2
-    table = lines(shown.stdout)[len(missing) :]
-    assert table[0] == ["TOPIC", "SETTING", "PRESENT", "WANTED", "ACTION"]
+    table = lines(shown.stdout)
+    assert (
+        len([line for line in table if line[1:] == ["topic", "missing", "2", "partitions", "create"]])
+        == len(TOPICS) - 2
+    )
+    assert table[0] == ["TOPIC", "DIFFERENCE", "PRESENT", "WANTED", "ACTION"]
     assert [reports, "retention.ms", "604800000", "86400000", "keep"] in table
     assert [conditions, "segment.ms", "604800000", "7200000", "change"] in table
     assert (await present(settings, CONDITION_REPORTS)).keys() == {
@@ -200,13 +212,13 @@ async def test_topics_make_shows_the_difference_first(broker: Broker, topic_pref
         "retention.ms",
     }
 
-    refused = await make(settings)
+    refused = await topics(settings, "make")
     assert refused.exit_code == 1
     assert "not a terminal: pass --yes to change" in refused.stderr
     assert [conditions, "segment.ms", "604800000", "7200000", "change"] in lines(refused.stderr)
     assert "segment.ms" not in await present(settings, CONDITIONS)
 
-    done = await make(settings, "--yes", "-o", "name")
+    done = await topics(settings, "apply", "--yes", "-o", "name")
     assert (done.exit_code, done.stdout.count("\n")) == (0, len(TOPICS))
     assert "settings changed" in done.stderr
 
@@ -216,18 +228,57 @@ async def test_topics_make_shows_the_difference_first(broker: Broker, topic_pref
     await until(changed, message="the setting was not changed")
     assert (await present(settings, CONDITION_REPORTS))["retention.ms"] == "604800000", "somebody has set it"
 
-    named = await make(settings, "--dry-run", "--overwrite", "-o", "name")
-    assert named.stdout == f"topic/{reports} configured (dry run)\ntopic/{conditions} configured (dry run)\n"
-    whole = await make(settings, "--dry-run", "-o", "json")
-    values = {"present": "604800000", "wanted": "86400000"}
+    named = await topics(settings, "plan", "--overwrite", "-o", "name")
+    assert named.stdout == f"topic/{conditions} configured (dry run)\n", "reports would be kept for a shorter time"
+    whole = await topics(settings, "plan", "-o", "json")
     assert json.loads(whole.stdout)["items"][0] == {
         "topic": reports,
-        "setting": "retention.ms",
-        **values,
-        "changes": False,
+        "difference": "retention.ms",
+        "present": "604800000",
+        "wanted": "86400000",
+        "action": "keep",
+        "remedy": "it is set on the topic; --overwrite changes it",
     }
-    again = await make(settings)
+    assert whole.exit_code == 0, "what is kept needs no answer"
+    again = await topics(settings, "apply")
     assert again.exit_code == 0, "what is kept needs no answer"
-    everything = await make(settings, "--yes", "--overwrite")
-    assert "2 settings changed" in everything.stderr
+    some = await topics(settings, "apply", "--yes", "--overwrite")
+    assert "1 settings changed" in some.stderr
+    assert "records would be kept for a shorter time; --shorten allows it" in some.stderr
+    assert (await present(settings, CONDITION_REPORTS))["retention.ms"] == "604800000"
+    everything = await topics(settings, "apply", "--yes", "--overwrite", "--shorten")
+    assert "1 settings changed" in everything.stderr
     await none_differs(settings)
+    done = await topics(settings, "plan")
+    assert (done.exit_code, done.stdout) == (0, "nothing to change\n")
+
+
+async def test_topics_plan_names_a_remedy_for_what_would_lose_records(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=2)
+    compacted = CONDITION_REPORTS.config() | {"cleanup.policy": "compact"}
+    compacted = {name: value for name, value in compacted.items() if not name.startswith("retention")}
+    await create(settings, {CONDITIONS: CONDITIONS.config(), CONDITION_REPORTS: compacted})
+    await create(replace_partitions(settings, 3), {TAINTS: TAINTS.config()})
+    await create_named(settings, f"{settings.topic_prefix}.conditions.v2")
+    shown = await topics(settings, "plan", "--overwrite", "-o", "json")
+    assert shown.exit_code == 1
+    found = {(one["topic"], one["difference"]): one for one in json.loads(shown.stdout)["items"]}
+    reports, taints = (topic.name(settings.topic_prefix) for topic in (CONDITION_REPORTS, TAINTS))
+    policy = found[reports, "cleanup.policy"]
+    assert (policy["action"], policy["present"], policy["wanted"]) == ("refuse", "compact", "delete")
+    assert "moorage export --state" in policy["remedy"]
+    parts = found[taints, "partitions"]
+    assert (parts["action"], parts["present"], parts["wanted"]) == ("refuse", "3", "2")
+    assert "delete this one if it is empty" in parts["remedy"]
+    assert found[f"{settings.topic_prefix}.conditions.v2", "topic"]["action"] == "keep"
+    wider = await topics(settings, "plan", "-o", "json", MOORAGE_PARTITIONS="8", MOORAGE_REPLICATION_FACTOR="3")
+    more = {(one["topic"], one["difference"]): one for one in json.loads(wider.stdout)["items"]}
+    conditions = more[CONDITIONS.name(settings.topic_prefix), "partitions"]
+    assert (conditions["action"], conditions["wanted"]) == ("refuse", "8")
+    assert "moorage restore" in conditions["remedy"]
+    copies = more[CONDITIONS.name(settings.topic_prefix), "copies"]
+    assert (copies["action"], copies["present"], copies["wanted"]) == ("refuse", "1", "3")
+    refused = await topics(settings, "apply", "--yes", "--overwrite")
+    assert refused.exit_code == 1
+    assert "must have the same number of partitions" in refused.stderr
+    assert (await present(settings, CONDITION_REPORTS))["cleanup.policy"] == "compact"

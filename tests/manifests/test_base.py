@@ -62,7 +62,7 @@ def test_every_process_has_a_workload_with_the_command_and_the_settings_of_compo
         assert {key for key in environment(base, one, FIELDS) if key.startswith("MOORAGE_")} - {
             "MOORAGE_WEBHOOK_SECRETS_DIR"
         } == given - OF_COMPOSE_ALONE
-    assert container(workloads[TOPICS])["args"] == ["topics", "make", "--yes"]
+    assert container(workloads[TOPICS])["args"] == ["topics", "apply", "--yes"]
 
 
 def test_every_variable_is_a_setting_with_a_valid_value(

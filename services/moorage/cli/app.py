@@ -73,7 +73,7 @@ COMMANDS: dict[str, Entry] = {
     "bridge": Entry("Mirror a real cluster, and carry decisions out there.", _RUN, "bridge:app"),
     "identities": Entry("Create a gateway's administrator token, keys and certificate.", _RUN, "auth:identities"),
     "kafka": Entry("Start and stop the embedded Kafka.", _RUN, "kafka:app"),
-    "topics": Entry("Create or list Moorage's topics.", _RUN, "topics:app"),
+    "topics": Entry("Compare, create or list Moorage's topics.", _RUN, "topics:app"),
     "schemas": Entry("Generate the JSON Schemas and the AsyncAPI document (in a checkout only).", _RUN),
     "events": Entry("List the events of objects, the newest last.", _LOOK, "describe:events"),
     "api-resources": Entry("List the kinds that the gateway serves.", _LOOK, "api_resources:api_resources"),

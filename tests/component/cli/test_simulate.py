@@ -243,7 +243,7 @@ def test_without_kafka_or_topics_the_error_says_what_to_do(monkeypatch: pytest.M
     code, out, err = said(invoke("simulate", "--outage", "zone=a"))
     assert (code, out) == (1, "")
     assert "no such topic: moorage.taints.v1" in err
-    assert "moorage topics make" in err
+    assert "moorage topics apply" in err
 
 
 def test_managed_clusters_and_placements(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -287,7 +287,7 @@ def test_without_kafka_or_topics_that_is_said(from_topics: Callable[[Any], Expla
     assert "Kafka at nowhere:1 does not answer" in done.stderr
     done = from_topics(SnapshotError("no such topic: moorage.taints.v1"))("pod", "p")
     assert done.exit_code == 1
-    assert "no such topic: moorage.taints.v1.\nCreate the topics with `moorage topics make`" in done.stderr
+    assert "no such topic: moorage.taints.v1.\nCreate the topics with `moorage topics apply`" in done.stderr
 
 
 def status(code: int, message: str, **more: Any) -> httpx.Response:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -12,92 +11,24 @@ from typing import Any
 
 import pytest
 from tests.support import backups
-from tests.support.worlds.flow import Flow, Record
-from tests.support.worlds.nodes import NodeWorld
+from tests.support.worlds.flow import Flow
+from tests.support.worlds.troubled import TroubledFleet, decisions, troubled
 from tests.support.worlds.world import PARTITIONS, every_service
-from typing_extensions import override
 
 from moorage.cli.backup.saved_record import SavedRecord
 from moorage.cli.backup.saved_topics import READERS, SAVED
-from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import (
     BINDINGS,
     CONDITIONS,
-    EVICTION_ANSWERS,
     EVICTIONS,
     GENERATION_FLOORS,
     TAINTS,
-    TIMER_FIRED,
     TIMERS,
-    ZONE_GRANTS,
 )
 
 OTHER = 5
 """Another number of partitions."""
-
-DECISIONS = (CONDITIONS, TAINTS, EVICTIONS, EVICTION_ANSWERS, ZONE_GRANTS, TIMER_FIRED, BINDINGS)
-KEYS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "bad")
-
-
-class Fleet(NodeWorld):
-    """Two zones of nodes with a probe, and pods that tolerate what is bad for a minute."""
-
-    def __init__(self, *, seed: int | None = None) -> None:
-        super().__init__(
-            seed=seed,
-            settings=Settings(partitions=PARTITIONS, node_eviction_rate=0.05, large_cluster_size_threshold=3),
-        )
-        self.names = [f"{zone}{number}" for zone in "ab" for number in range(6)]
-        for name in self.names:
-            self.node(name, zone=name[0])
-        self.beat()
-        waits = [{"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60} for key in KEYS]
-        template = {
-            "metadata": {"labels": {"app": "web"}},
-            "spec": {"containers": [{"name": "c"}], "tolerations": waits},
-        }
-        selector = {"matchLabels": {"app": "web"}}
-        self.declare("Deployment", "web", {"replicas": 24, "selector": selector, "template": template})
-        self.flow.run()
-
-    @override
-    def report(self, name: str, condition: str = "Ready", status: str = "False", **given: Any) -> Record:
-        """Report a condition, with an id that depends on nothing but the report."""
-        return super().report(name, condition, status, id=f"{name} {condition} {status} {self.flow.now}", **given)
-
-    def beat(self, *without: str) -> None:
-        """Report that all nodes are ready, except some."""
-        for name in self.names:
-            if name not in without:
-                self.report(name, "Ready", "True")
-        self.flow.run()
-
-    def pass_time(self, seconds: int, *without: str) -> None:
-        """Let time pass while the probe reports every ten seconds."""
-        for _ in range(seconds // 10):
-            self.flow.advance(10)
-            self.beat(*without)
-
-    def twin(self, flow: Flow) -> Fleet:
-        """A fleet with the same objects, on another flow."""
-        found = copy.copy(self)
-        found.flow = flow
-        for name in ("_declared", "_lives", "_began", "_bindings"):
-            setattr(found, name, copy.deepcopy(getattr(self, name)))
-        found.objects = found._declared.objects
-        return found
-
-
-def troubled(fleet: Fleet) -> None:
-    """Deadlines run, nodes wait for their zone's token, and a budget holds evictions."""
-    fleet.declare("EvictionBudget", "slow", {"maxInWindow": 1, "windowSeconds": 30})
-    fleet.taint("a0")
-    fleet.pass_time(40)
-    fleet.taint("b0")
-    fleet.report("b3", "Ready", "False")
-    fleet.report("b4", "Ready", "False")
-    fleet.pass_time(30, "b3", "b4", "a5")
 
 
 def restarted(flow: Flow) -> Flow:
@@ -112,17 +43,10 @@ def is_about(key: str, bound: Collection[str]) -> bool:
     return not key.startswith("Pod/") or "|".join(key.split("|")[:2]) in bound
 
 
-def decisions(flow: Flow, since: int, *, ids: bool = False) -> Counter[tuple[Any, ...]]:
-    """Everything that was decided from a record on, with the times of the decisions."""
-    return Counter(
-        (record.meta.time, topic.short, record.name, record.value, record.meta.id if ids else "")
-        for topic in DECISIONS
-        for record in flow.topics.topic(topic.short, since)
-    )
-
-
-def both(fleet: Fleet, file: Path, partitions: int, then: Callable[[Fleet], None], *, ids: bool = False) -> Fleet:
-    """Restart one fleet, restore another from its export, and let the same happen to both. Returns the restored one."""
+def both(
+    fleet: TroubledFleet, file: Path, partitions: int, then: Callable[[TroubledFleet], None], *, ids: bool = False
+) -> TroubledFleet:
+    """Restart one fleet, restore another from its export, and let the same happen to both. Return the restored one."""
     backups.export(fleet.flow, file)
     twin = fleet.twin(backups.restore(file, every_service(fleet.settings), partitions=partitions, flow=fleet.flow))
     bound = set(fleet.flow.table(BINDINGS))
@@ -143,7 +67,7 @@ def both(fleet: Fleet, file: Path, partitions: int, then: Callable[[Fleet], None
 
 @pytest.mark.parametrize("partitions", [PARTITIONS, OTHER, 1])
 def test_deadlines_come_at_the_same_instants_when_nothing_else_happens(tmp_path: Path, partitions: int) -> None:
-    fleet = Fleet()
+    fleet = TroubledFleet()
     troubled(fleet)
     states = Counter(one.state for one in fleet.flow.table(EVICTIONS).values())
     assert states[EvictionState.SCHEDULED], states
@@ -154,10 +78,10 @@ def test_deadlines_come_at_the_same_instants_when_nothing_else_happens(tmp_path:
 
 @pytest.mark.parametrize("partitions", [PARTITIONS, OTHER])
 def test_the_same_is_decided_on_what_happens_afterwards(tmp_path: Path, partitions: int) -> None:
-    fleet = Fleet()
+    fleet = TroubledFleet()
     troubled(fleet)
 
-    def then(side: Fleet) -> None:
+    def then(side: TroubledFleet) -> None:
         if partitions != PARTITIONS:
             # Which of several evictions that are due at one instant a budget lets go, the order of partitions decides.
             side.delete("EvictionBudget", "slow")
@@ -173,7 +97,7 @@ def test_the_same_is_decided_on_what_happens_afterwards(tmp_path: Path, partitio
 
 
 def test_what_came_due_while_the_fleet_was_away_is_due_at_once_and_through_the_governor(tmp_path: Path) -> None:
-    fleet = Fleet()
+    fleet = TroubledFleet()
     fleet.declare("EvictionBudget", "slow", {"maxInWindow": 1})
     fleet.taint("a0")
     fleet.flow.run()
@@ -195,7 +119,7 @@ def test_what_came_due_while_the_fleet_was_away_is_due_at_once_and_through_the_g
 @pytest.mark.parametrize("away", [timedelta(minutes=5), timedelta(days=1)])
 def test_a_fleet_that_was_away_is_as_after_an_outage_of_that_length(tmp_path: Path, away: timedelta) -> None:
     """All sources are silent then. With all zones disrupted nothing is tainted, and afterwards only at the rates."""
-    fleet = Fleet()
+    fleet = TroubledFleet()
     file = backups.export(fleet.flow, tmp_path / "fleet.yaml")
     fleet.flow.now += away
     twin = fleet.twin(backups.restore(file, every_service(fleet.settings), partitions=PARTITIONS, flow=fleet.flow))
@@ -216,7 +140,7 @@ def test_a_fleet_that_was_away_is_as_after_an_outage_of_that_length(tmp_path: Pa
 
 @pytest.mark.parametrize("stopped", ["taint-manager", "eviction", "governor", "condition-ingest", "placement", "timer"])
 def test_what_a_service_has_not_processed_is_processed_afterwards(tmp_path: Path, stopped: str) -> None:
-    fleet = Fleet()
+    fleet = TroubledFleet()
     troubled(fleet)
     fleet.flow.stop(stopped)
     fleet.taint("a2")
@@ -257,7 +181,7 @@ def contents(records: list[SavedRecord], file: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("partitions", [PARTITIONS, OTHER])
 @pytest.mark.parametrize("seed", range(6))
 def test_an_export_of_a_restored_fleet_is_the_same(tmp_path: Path, seed: int, partitions: int) -> None:
-    fleet, chance = Fleet(seed=seed), random.Random(seed)  # noqa: S311 - the choices must be repeatable
+    fleet, chance = TroubledFleet(seed=seed), random.Random(seed)  # noqa: S311 - the choices must be repeatable
     for _ in range(12):
         name = chance.choice(fleet.names)
         act = chance.choice(["taint", "untaint", "report", "delete", "time", "stop"])

@@ -32,7 +32,7 @@ T = TypeVar("T")
 BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 """A time before any record: the beginning of a topic."""
 
-_ADVICE = "Create the topics with `moorage topics make`, or start everything with `moorage up`."
+_ADVICE = "Create the topics with `moorage topics apply`, or start everything with `moorage up`."
 _POLL_MS = 250
 _TOGETHER_MS = 20  # the time within which a transaction becomes visible in all of its topics
 _PLACES = {topic.short: place for place, topic in enumerate(TOPICS)}

@@ -1,4 +1,4 @@
-"""`moorage topics`: create or list Moorage's topics, and show or change their ACLs."""
+"""`moorage topics`: compare, create or list Moorage's topics, and show or change their ACLs."""
 
 from __future__ import annotations
 
@@ -19,35 +19,74 @@ from moorage.cli.render.output import Format
 from moorage.insight.copy.snapshot import partitions_of
 from moorage.runtime.identities import kafka_identities
 from moorage.runtime.kafka.admin.acls import AclEntry, AclPattern, AclResource, created, deleted, listed, tool_commands
-from moorage.runtime.kafka.admin.topic_settings import SettingDifference, change, differences
+from moorage.runtime.kafka.admin.topic_plan import PlannedAction, TopicDifference, planned
+from moorage.runtime.kafka.admin.topic_settings import change
 from moorage.runtime.kafka.admin.topics_admin import ensure_topics
+from moorage.runtime.settings import environment
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS
 
-app = typer.Typer(no_args_is_help=True, help="Create or list Moorage's topics.")
+app = typer.Typer(no_args_is_help=True, help="Compare, create or list Moorage's topics.")
 
 
-@app.command("make")
-def make(
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Also change settings that have another value on the topic.")
+]
+ShortenOption = Annotated[bool, typer.Option("--shorten", help="Also let records be kept for a shorter time than now.")]
+
+
+@app.command("plan")
+def plan(
+    form: output.FormatOption = Format.TABLE,
+    *,
+    overwrite: OverwriteOption = False,
+    shorten: ShortenOption = False,
+) -> None:
+    """Show the differences between the topics of this version and those of the cluster.
+
+    Each difference has what `apply` does about it: create a topic, change a setting, keep the present value, or refuse,
+    with the remedy. The exit code is 1 if there is anything to create, change or remedy, and 0 otherwise.
+    """
+    settings = endpoints.kafka_settings()
+    found = _planned(settings, overwrite=overwrite, shorten=shorten)
+    _show_plan(found, form)
+    if any(one.action is not PlannedAction.KEEP for one in found):
+        raise typer.Exit(FAILED)
+
+
+@app.command("make", hidden=True)  # the former name
+@app.command("apply")
+def apply(
     form: output.FormatOption = Format.TABLE,
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Change settings without confirmation.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Also change settings that have another value on the topic.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")] = False,
+    overwrite: OverwriteOption = False,
+    shorten: ShortenOption = False,
 ) -> None:
     """Create the topics that are missing, and give all topics the settings of Moorage's table.
 
-    Differing settings are shown first: topic, setting, present and wanted value. A value that is set on the topic
-    itself is kept, unless --overwrite is given. Settings that the table does not have are never changed.
+    The plan is shown first. Nothing that is done loses records: no topic is deleted or gets more partitions, and no
+    record is kept for a shorter time unless --shorten is given. A value that is set on the topic itself is kept, unless
+    --overwrite is given. Settings that the table does not have are never changed.
     """
     settings = endpoints.kafka_settings()
+    found = _planned(settings, overwrite=overwrite, shorten=shorten)
     if dry_run:
-        _show_changes(settings, form, overwrite=overwrite)
+        _show_plan(found, form)
         return
+    wanted = [one.setting for one in found if one.setting is not None and one.action is PlannedAction.CHANGE]
+    shown = [one for one in found if one.action is not PlannedAction.CREATE]
+    if shown:
+        typer.echo(_plan_table(shown), err=True, nl=False)
+    if wanted and not yes:
+        if not sys.stdin.isatty():
+            raise CliError(f"not a terminal: pass --yes to change {len(wanted)} settings")
+        typer.confirm(f"Change {len(wanted)} settings?", abort=True, err=True)
     counts = topics.run(settings, ensure_topics(settings))
-    _change(settings, topics.run(settings, differences(settings)), yes=yes, overwrite=overwrite)
+    if wanted:
+        topics.run(settings, change(settings, wanted))
+        typer.echo(f"{len(wanted)} settings changed", err=True)
     _show(_rows(settings, counts), form)
 
 
@@ -58,54 +97,48 @@ def list_topics(form: output.FormatOption = Format.TABLE) -> None:
     _show(_rows(settings, topics.run(settings, _counts(settings))), form)
 
 
-def _change(settings: Settings, found: Sequence[SettingDifference], *, yes: bool, overwrite: bool) -> None:
-    """Show differing settings, and change them on confirmation."""
-    wanted = [one for one in found if overwrite or not one.chosen]
-    if found:
-        typer.echo(_differences(found, overwrite=overwrite), err=True, nl=False)
-    if not wanted:
-        return
-    if not yes:
-        if not sys.stdin.isatty():
-            raise CliError(f"not a terminal: pass --yes to change {len(wanted)} settings")
-        typer.confirm(f"Change {len(wanted)} settings?", abort=True, err=True)
-    topics.run(settings, change(settings, wanted))
-    typer.echo(f"{len(wanted)} settings changed", err=True)
+def _planned(settings: Settings, *, overwrite: bool, shorten: bool) -> list[TopicDifference]:
+    partitions = settings.partitions if environment.text("partitions") is not None else None
+    return topics.run(settings, planned(settings, partitions=partitions, overwrite=overwrite, shorten=shorten))
 
 
-def _show_changes(settings: Settings, form: Format, *, overwrite: bool) -> None:
-    """Show what `make` would do."""
-    counts = topics.run(settings, _counts(settings))
-    missing = [topic.name(settings.topic_prefix) for topic in TOPICS if not counts.get(topic.short)]
-    found = topics.run(settings, differences(settings))
-    if form in {Format.JSON, Format.YAML}:
-        items = [
-            {
-                "topic": one.topic,
-                "setting": one.setting,
-                "present": one.present,
-                "wanted": one.wanted,
-                "changes": overwrite or not one.chosen,
-            }
-            for one in found
-        ]
-        output.write(output.document({"missing": missing, "items": items}, form))
-        return
-    for name in missing:
-        output.line(f"topic/{name} created (dry run)")
-    if form is Format.NAME:
-        for name in dict.fromkeys(one.topic for one in found if overwrite or not one.chosen):
-            output.line(f"topic/{name} configured (dry run)")
-    elif found:
-        output.write(_differences(found, overwrite=overwrite))
+def _show_plan(found: Sequence[TopicDifference], form: Format) -> None:
+    match form:
+        case Format.JSON | Format.YAML:
+            items = [
+                {
+                    "topic": one.topic,
+                    "difference": one.subject,
+                    "present": one.present,
+                    "wanted": one.wanted,
+                    "action": one.action.value,
+                    "remedy": one.remedy,
+                }
+                for one in found
+            ]
+            output.write(output.document({"items": items}, form))
+        case Format.NAME:
+            done = {PlannedAction.CREATE: "created", PlannedAction.CHANGE: "configured"}
+            for name, action in dict.fromkeys((one.topic, one.action) for one in found if one.action in done):
+                output.line(f"topic/{name} {done[action]} (dry run)")
+        case _ if found:
+            output.write(_plan_table(found))
+        case _:
+            output.line("nothing to change")
 
 
-def _differences(found: Sequence[SettingDifference], *, overwrite: bool) -> str:
-    rows = [
-        [one.topic, one.setting, one.present, one.wanted, "change" if overwrite or not one.chosen else "keep"]
-        for one in found
-    ]
-    return output.table(["TOPIC", "SETTING", "PRESENT", "WANTED", "ACTION"], rows)
+def _plan_table(found: Sequence[TopicDifference]) -> str:
+    """Return differences as a table, with the remedies below it."""
+    rows = [[one.topic, one.subject, one.present, one.wanted, one.action.value] for one in found]
+    whole = output.table(["TOPIC", "DIFFERENCE", "PRESENT", "WANTED", "ACTION"], rows)
+    remedies: dict[tuple[str, str], list[str]] = {}
+    for one in found:
+        if one.remedy:
+            remedies.setdefault((one.subject, one.remedy), []).append(one.topic)
+    for (subject, remedy), names in remedies.items():
+        where = names[0] if len(names) == 1 else f"{len(names)} topics"
+        whole += f"{subject} of {where}: {remedy}\n"
+    return whole
 
 
 async def _counts(settings: Settings) -> dict[str, int]:

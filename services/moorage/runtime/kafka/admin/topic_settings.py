@@ -1,7 +1,7 @@
 """Compares the settings of existing topics with the table, and sets missing ones.
 
 A setting without a value on the topic itself is set by every process when it starts. An existing value is never changed
-by a process: it may be an operator's choice, or from an earlier version of the table. `moorage topics make` shows such
+by a process: it may be an operator's choice, or from an earlier version of the table. `moorage topics apply` shows such
 values, and changes them with `--overwrite`. So an operator overrides the table by setting a value on the topic.
 Settings that the table does not have are never touched.
 """

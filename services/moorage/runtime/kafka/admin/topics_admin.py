@@ -97,7 +97,7 @@ def _check_equal(settings: Settings, counts: Mapping[str, int]) -> None:
 
 
 async def _create(admin: AIOKafkaAdminClient, settings: Settings, topics: Iterable[Topic], partitions: int) -> None:
-    copies = settings.replication_factor or await _default_copies(admin)
+    copies = await wanted_copies(admin, settings)
     wanted = [
         NewTopic(
             name=topic.name(settings.topic_prefix),
@@ -120,15 +120,18 @@ async def _create(admin: AIOKafkaAdminClient, settings: Settings, topics: Iterab
             if code == TopicAuthorizationFailedError.errno:
                 who = principal(settings)
                 raise TopicsError(
-                    f"topic {name} does not exist, and {who} may not Create it: create it with `moorage topics make`"
+                    f"topic {name} does not exist, and {who} may not Create it: create it with `moorage topics apply`"
                 )
             why = rest[0] if rest else ""
             raise TopicsError(f"topic {name} could not be created: {for_code(code).__name__}: {why}")
 
 
-async def _default_copies(admin: AIOKafkaAdminClient) -> int:
-    """Return the cluster's default replication factor. aiokafka has no way to let the broker choose it."""
-    return int((await broker_settings(admin, _COPIES)).get(_COPIES, 1))
+async def wanted_copies(admin: AIOKafkaAdminClient, settings: Settings) -> int:
+    """Return the number of copies of a new topic: that of the settings, or the cluster's default.
+
+    aiokafka has no way to let the broker choose it.
+    """
+    return settings.replication_factor or int((await broker_settings(admin, _COPIES)).get(_COPIES, 1))
 
 
 async def broker_settings(admin: AIOKafkaAdminClient, *names: str) -> dict[str, str]:
