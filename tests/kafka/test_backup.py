@@ -18,6 +18,7 @@ from tests.support.live import Live, running
 from tests.support.toys import write_raw
 from tests.support.waiting import until
 
+from moorage.cli.backup import fleet_reader
 from moorage.cli.backup.fleet_reader import ExportReader
 from moorage.cli.backup.fleet_writer import FleetWriter, RestoreError, check_unused
 from moorage.cli.backup.restore_plan import RestorePlan
@@ -203,6 +204,38 @@ def records() -> list[SavedRecord]:
     )
     value = b'{"object":{"kind":"Node","metadata":{"name":"n"}},"version":1}'
     return [SavedRecord(RESOURCES, part, 0, 1, f"Node//n{part}".encode(), value, head) for part in range(3)]
+
+
+async def test_an_export_of_a_busy_fleet_has_what_its_decisions_rest_on(broker: Broker, topic_prefix: str) -> None:
+    """A state record may rest on a record after the end that was noted for its topic a moment before."""
+    settings = Settings(bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix, partitions=1)
+    await ensure_topics(settings)
+    first, second = (one._replace(partition=0) for one in records()[:2])
+    await write_raw(settings, RESOURCES, first.key, first.value, first.headers)
+    headers = {"ce_source": b"moorage/taint-manager", "ce_type": TAINTS.event_type.encode()}
+    state = [(name, headers.get(name, value)) for name, value in first.headers]
+    await write_raw(settings, TAINTS, b"Node/n1", b"{}", [*state, ("moorage-sources", b"resources=2")])
+    async with ExportReader(settings) as reader:
+        cut = await reader.cut()
+        await write_raw(settings, RESOURCES, second.key, second.value, second.headers)
+        found = [(topic, len(some)) async for topic, some in reader.records(cut) if some]
+        assert found == [(RESOURCES, 1), (TAINTS, 1)]
+        rest = [record.key async for some in reader.rest(cut) for record in some]
+    assert rest == [second.key]
+    assert cut.positions["taint-manager"]["resources"] == {0: 2}
+
+
+async def test_a_fleet_in_which_a_transaction_is_open_is_not_quiet(
+    broker: Broker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fleet_reader, "_QUIET_WITHIN", 0.0)
+    settings = Settings(bootstrap_servers=broker.bootstrap, topic_prefix=topic_prefix, partitions=3)
+    async with FleetWriter(settings) as writer:
+        await writer.write(records(), empty_plan(writer), lambda _: None)
+        async with ExportReader(settings) as reader:
+            assert not (await reader.cut()).quiet
+    async with ExportReader(settings) as reader:
+        assert (await reader.cut()).quiet
 
 
 async def test_a_restore_that_ends_in_the_middle_has_written_nothing(broker: Broker, topic_prefix: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.support.worlds.flow import Flow
-from tests.support.worlds.world import flow_of
+from tests.support.worlds.world import World, flow_of
 
 from moorage.cli.backup.file_check import CheckedFile, check
 from moorage.cli.backup.fleet_file import Begin, End, FileReader
@@ -20,6 +21,8 @@ from moorage.runtime.service import Input, Service
 from moorage.runtime.wire import codec
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import Topic
+
+W = TypeVar("W", bound=World)
 
 
 def export(flow: Flow, file: Path) -> Path:
@@ -72,6 +75,18 @@ def restore(file: Path, services: Sequence[Service[Any]], *, partitions: int, fl
     restored = flow_of(services, partitions=partitions, start=flow.now)
     restored.restore(Snapshot.of(kept, partitions=partitions, positions=positions, taken=flow.now))
     return restored
+
+
+def twin(world: W, flow: Flow) -> W:
+    """A world with the same objects, on another flow."""
+    found = copy.copy(world)
+    for name, value in vars(world).items():
+        if name not in {"flow", "settings", "_declared", "objects"}:
+            setattr(found, name, copy.deepcopy(value))
+    found.flow = flow
+    found._declared = copy.deepcopy(world._declared)
+    found.objects = found._declared.objects
+    return found
 
 
 def _kept(placed: PlacedRecord, offset: int) -> Kept:

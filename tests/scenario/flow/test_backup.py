@@ -12,17 +12,21 @@ from typing import Any
 import pytest
 from tests.support import backups
 from tests.support.worlds.flow import Flow
+from tests.support.worlds.karmada import ONE, KarmadaWorld
+from tests.support.worlds.ocm import OcmWorld
 from tests.support.worlds.troubled import TroubledFleet, decisions, troubled
 from tests.support.worlds.world import PARTITIONS, every_service
 
 from moorage.cli.backup.saved_record import SavedRecord
 from moorage.cli.backup.saved_topics import READERS, SAVED
+from moorage.workers import placement
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.topics import (
     BINDINGS,
     CONDITIONS,
     EVICTIONS,
     GENERATION_FLOORS,
+    PLACEMENTS,
     TAINTS,
     TIMERS,
 )
@@ -48,7 +52,9 @@ def both(
 ) -> TroubledFleet:
     """Restart one fleet, restore another from its export, and let the same happen to both. Return the restored one."""
     backups.export(fleet.flow, file)
-    twin = fleet.twin(backups.restore(file, every_service(fleet.settings), partitions=partitions, flow=fleet.flow))
+    twin = backups.twin(
+        fleet, backups.restore(file, every_service(fleet.settings), partitions=partitions, flow=fleet.flow)
+    )
     bound = set(fleet.flow.table(BINDINGS))
     sides = []
     restarted(fleet.flow)
@@ -122,7 +128,9 @@ def test_a_fleet_that_was_away_is_as_after_an_outage_of_that_length(tmp_path: Pa
     fleet = TroubledFleet()
     file = backups.export(fleet.flow, tmp_path / "fleet.yaml")
     fleet.flow.now += away
-    twin = fleet.twin(backups.restore(file, every_service(fleet.settings), partitions=PARTITIONS, flow=fleet.flow))
+    twin = backups.twin(
+        fleet, backups.restore(file, every_service(fleet.settings), partitions=PARTITIONS, flow=fleet.flow)
+    )
     restarted(fleet.flow)
     sides = []
     for side in (fleet, twin):
@@ -147,8 +155,9 @@ def test_what_a_service_has_not_processed_is_processed_afterwards(tmp_path: Path
     fleet.report("a3", "Ready", "False")
     fleet.flow.advance(45)
     backups.export(fleet.flow, tmp_path / "fleet.yaml")
-    twin = fleet.twin(
-        backups.restore(tmp_path / "fleet.yaml", every_service(fleet.settings), partitions=OTHER, flow=fleet.flow)
+    twin = backups.twin(
+        fleet,
+        backups.restore(tmp_path / "fleet.yaml", every_service(fleet.settings), partitions=OTHER, flow=fleet.flow),
     )
     fleet.flow.start(stopped)
     ends = []
@@ -159,6 +168,49 @@ def test_what_a_service_has_not_processed_is_processed_afterwards(tmp_path: Path
         ends.append({key: [one.key for one in event.taints] for key, event in side.flow.table(TAINTS).items()})
     assert ends[0] == ends[1]
     assert fleet.flow.table(EVICTIONS).keys() == twin.flow.table(EVICTIONS).keys()
+
+
+@pytest.mark.parametrize("partitions", [PARTITIONS, OTHER])
+def test_work_that_leaves_a_karmada_cluster_leaves_at_the_same_time(tmp_path: Path, partitions: int) -> None:
+    world = KarmadaWorld("c1", "c2", "c3")
+    waits = {"key": "bad", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}
+    world.deploy("web", 3)
+    world.policy(placement={**ONE, "clusterTolerations": [waits]})
+    (first,) = world.run().where()
+    world.taint(first)
+    world.run()
+    file = backups.export(world.flow, tmp_path / "clusters.yaml")
+    flow = backups.restore(file, every_service(world.settings), partitions=partitions, flow=world.flow)
+    ends = []
+    for side in (world, backups.twin(world, flow)):
+        restarted(side.flow)
+        begin = side.flow.topics.written
+        side.advance(59)
+        assert list(side.where()) == [first], "its toleration has not ended"
+        side.advance(2)
+        assert side.leaving() == [first]
+        side.advance(700)
+        assert side.leaving() == []
+        ends.append((decisions(side.flow, begin), side.flow.table(PLACEMENTS)))
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("partitions", [PARTITIONS, OTHER])
+def test_a_placement_of_managed_clusters_changes_at_the_same_time(tmp_path: Path, partitions: int) -> None:
+    world = OcmWorld("c1", "c2", "c3")
+    world.placement(tolerations=[{"key": "bad", "operator": "Exists", "tolerationSeconds": 60}])
+    world.run()
+    world.taint("c1")
+    world.run()
+    file = backups.export(world.flow, tmp_path / "managed.yaml")
+    flow = backups.restore(file, [placement.service(world.settings)], partitions=partitions, flow=world.flow)
+    for side in (world, backups.twin(world, flow)):
+        restarted(side.flow)
+        side.advance(59)
+        assert side.selected() == ["c1", "c2", "c3"]
+        side.advance(2)
+        assert side.selected() == ["c2", "c3"]
+    assert world.flow.table(PLACEMENTS) == flow.table(PLACEMENTS)
 
 
 def contents(records: list[SavedRecord], file: Path) -> dict[str, Any]:

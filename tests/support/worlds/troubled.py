@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
 from typing import Any
 
@@ -62,15 +61,6 @@ class TroubledFleet(NodeWorld):
         for _ in range(seconds // 10):
             self.flow.advance(10)
             self.beat(*without)
-
-    def twin(self, flow: Flow) -> TroubledFleet:
-        """A fleet with the same objects, on another flow."""
-        found = copy.copy(self)
-        found.flow = flow
-        for name in ("_declared", "_lives", "_began", "_bindings"):
-            setattr(found, name, copy.deepcopy(getattr(self, name)))
-        found.objects = found._declared.objects
-        return found
 
 
 def troubled(fleet: TroubledFleet) -> None:

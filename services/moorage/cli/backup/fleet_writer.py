@@ -151,11 +151,21 @@ class FleetWriter:
         except BaseException:
             await self._stop()
             raise
+        await self._fence_gateways()
         learn_topics(self._ends, self._places)
         self._begun = await self._read_ends()
         await self._producer.begin_transaction()
         self._is_open = True
         return self
+
+    async def _fence_gateways(self) -> None:
+        """Take the writes over from a gateway that still runs. Its next write makes it read everything again."""
+        gateway = clients.transactional_producer(
+            self._settings, transactional_id=f"{self._settings.topic_prefix}.gateway"
+        )
+        async with asyncio.timeout(_START_SECONDS):
+            await gateway.start()
+        await gateway.stop()
 
     async def __aexit__(self, *_: object) -> None:
         if self._is_open:
