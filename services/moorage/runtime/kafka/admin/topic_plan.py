@@ -12,9 +12,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from aiokafka.errors import TopicAuthorizationFailedError
+
 from moorage.runtime.kafka.admin.topic_settings import SettingDifference, differences
 from moorage.runtime.kafka.admin.topics_admin import wanted_copies
 from moorage.runtime.kafka.clients import clients
+from moorage.runtime.kafka.clients.refusals import hidden_topic
+from moorage.runtime.process.failures import TopicsError
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.topics import TOPICS, Topic
 
@@ -73,12 +77,14 @@ async def planned(
     Raises:
         KafkaError: Kafka does not answer, or refuses.
         OSError: there was no connection.
+        TopicsError: a topic is hidden from this user.
     """
     names = [topic.name(settings.topic_prefix) for topic in topics]
     async with clients.administration(settings) as admin:
-        described = {
-            one["topic"]: one["partitions"] for one in await admin.describe_topics(names) if not one["error_code"]
-        }
+        answers = await admin.describe_topics(names)
+        if hidden := [one["topic"] for one in answers if one["error_code"] == TopicAuthorizationFailedError.errno]:
+            raise TopicsError(hidden_topic(hidden[0], settings))
+        described = {one["topic"]: one["partitions"] for one in answers if not one["error_code"]}
         copies = await wanted_copies(admin, settings)
         others = [name for name in await admin.list_topics() if name not in names and _is_of(settings, name)]
     found = [_setting(one, overwrite=overwrite, shorten=shorten) for one in await differences(settings, topics)]
