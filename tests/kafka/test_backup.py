@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import os
+import re
 import shlex
+import sys
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,6 +24,7 @@ from tests.support.toys import write_raw
 from tests.support.waiting import until
 
 from moorage.cli.backup import fleet_reader
+from moorage.cli.backup.fleet_file import Begin, End, FileWriter
 from moorage.cli.backup.fleet_reader import ExportReader
 from moorage.cli.backup.fleet_writer import FleetWriter, RestoreError, check_unused
 from moorage.cli.backup.restore_plan import RestorePlan
@@ -111,6 +117,17 @@ def check_manifests(folder: Path) -> None:
     assert [(one["key"], one["effect"]) for one in tainted] == [("bad", "NoExecute")]
 
 
+def check_deadlines(open_: Mapping[str, Any], evicted: Mapping[str, Any]) -> None:
+    """Check that nothing left before its deadline, which counts from the time of the taint."""
+    for key, one in open_.items():
+        deadline = datetime.fromisoformat(one["deadline"])
+        gone = datetime.fromisoformat(evicted[key]["requestedTime"])
+        assert gone >= deadline
+        assert evicted[key]["generation"] == one["generation"]
+        added = datetime.fromisoformat(one["taints"][0]["timeAdded"])
+        assert deadline == added + timedelta(seconds=PATIENCE)
+
+
 async def test_a_fleet_is_exported_destroyed_and_restored(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
     """With another prefix and number of partitions. Everything that was decided stays, and deadlines come on time."""
     drill, other = Drill(broker.bootstrap, tmp_path), f"{topic_prefix}-other"
@@ -129,6 +146,10 @@ async def test_a_fleet_is_exported_destroyed_and_restored(broker: Broker, topic_
         assert "Stop all services and the gateway" in refused.err
     kept = {topic.short: await table(before, topic) for topic in (TAINTS, TIMERS, EVICTIONS)}
     check_manifests(tmp_path / "fleet")
+    state = gzip.decompress((tmp_path / "fleet-state.yaml.gz").read_bytes())
+    assert b"Deployment//web" in state or b"Deployment/default/web" in state
+    assert b"Secret/" not in state
+    assert base64.b64encode(b"hidden") not in state
     not_empty = await drill.run(topic_prefix, "moorage restore fleet-state.yaml.gz", code=1)
     assert "is not empty" in not_empty.err
     dry = await drill.run(other, "moorage restore --dry-run fleet-state.yaml.gz")
@@ -142,13 +163,7 @@ async def test_a_fleet_is_exported_destroyed_and_restored(broker: Broker, topic_
         await until(lambda: completed(live), 120, "the evictions were not completed")
         uids = {key: one["object"]["metadata"]["uid"] for key, one in (await table(after, RESOURCES)).items()}
     evicted = await table(after, EVICTIONS)
-    for key, one in kept["evictions"].items():
-        deadline = datetime.fromisoformat(one["deadline"])
-        gone = datetime.fromisoformat(evicted[key]["requestedTime"])
-        assert gone >= deadline
-        assert evicted[key]["generation"] == one["generation"]
-        added = datetime.fromisoformat(one["taints"][0]["timeAdded"])
-        assert deadline == added + timedelta(seconds=PATIENCE)
+    check_deadlines(kept["evictions"], evicted)
     assert (
         uids.items()
         >= {
@@ -168,6 +183,26 @@ async def test_a_fleet_is_exported_destroyed_and_restored(broker: Broker, topic_
     await drill.run(other, "moorage topics plan", MOORAGE_PARTITIONS="5")
     shown = {step.command for step in console.steps((ROOT / "docs/backup.md").read_text("utf-8")) if step.command}
     assert shown <= drill.ran, "every command of the page is tried"
+
+
+async def test_the_embedded_kafka_is_restored_with_the_commands_of_the_page(tmp_path: Path) -> None:
+    page = (ROOT / "docs/backup.md").read_text("utf-8")
+    (local, timed) = (block.strip() for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    up, restore, unset, down = local.splitlines()
+    with FileWriter(f"{tmp_path}/fleet-state.yaml.gz") as file:
+        file.write(Begin("2026-01-01T00:00:00Z", "1", "moorage", 3, quiet=True, secrets=False).document())
+        file.write(End({}, {}).document())
+    script = f"{up}\n{restore}\n{timed}\n{unset}\n{down}\nls fleet-20*.yaml.gz"
+    env = {
+        "MOORAGE_STATE_DIR": str(tmp_path / "state"),
+        "MOORAGE_TOPIC_PREFIX": "moorage",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    done = await commands.program("bash", "-euc", f"cd {shlex.quote(str(tmp_path))}\n{script}", env=env)
+    assert done.code == 0, done.out + done.err
+    assert "0 restored to moorage" in done.out
+    assert "kafka stopped" in done.out + done.err
+    assert re.search(r"^fleet-20\S+\.yaml\.gz$", done.out, re.MULTILINE)
 
 
 async def placed(live: Live) -> bool:

@@ -27,10 +27,10 @@ from moorage.cli.backup.fleet_writer import FleetWriter, RestoreError
 from moorage.cli.backup.restore_plan import RestorePlan
 from moorage.cli.backup.saved_record import SavedRecord, document_of, parsed, record_of
 from moorage.cli.backup.saved_topics import flaw_of, is_secret
-from moorage.cli.commands.version import own_version
 from moorage.cli.errors import CliError, warn
 from moorage.runtime.identities import kafka_identities
 from moorage.runtime.process.logs import silenced
+from moorage.runtime.process.versions import own_version
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import RESOURCES
