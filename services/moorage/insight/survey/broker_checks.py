@@ -215,10 +215,10 @@ def topic_findings(described: Sequence[Mapping[str, Any]], brokers: int, prefix:
     found = []
     if missing and not there:
         text = f"no topic of the prefix {prefix!r} exists: this Kafka has no fleet"
-        return [Finding(Level.WARNING, TOPICS_CHECK, text, "moorage topics make, or start the services")]
+        return [Finding(Level.WARNING, TOPICS_CHECK, text, "moorage topics apply, or start the services")]
     if missing:
         text = f"{len(missing)} of {len(described)} topics do not exist: {', '.join(missing[:3])}"
-        found.append(Finding(Level.ERROR, TOPICS_CHECK, text, "moorage topics make, or start the services once"))
+        found.append(Finding(Level.ERROR, TOPICS_CHECK, text, "moorage topics apply, or start the services once"))
     counts = {one["topic"]: len(one["partitions"]) for one in there}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name}: {count}" for name, count in sorted(counts.items()))
@@ -251,7 +251,7 @@ async def _differences(settings: Settings) -> list[Finding]:
             Level.WARNING,
             TOPICS_CHECK,
             f"{one.topic}: {one.setting} is {one.present}, and {one.wanted} in Moorage's table",
-            "moorage topics make" + " --overwrite" * one.chosen + ", unless it is your choice",
+            "moorage topics apply" + " --overwrite" * one.chosen + ", unless it is your choice",
         )
         for one in await differences(settings)
     ]
