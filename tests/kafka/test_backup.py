@@ -185,6 +185,24 @@ async def test_a_fleet_is_exported_destroyed_and_restored(broker: Broker, topic_
     assert shown <= drill.ran, "every command of the page is tried"
 
 
+async def test_exported_manifests_declare_the_same_elsewhere(broker: Broker, topic_prefix: str, tmp_path: Path) -> None:
+    """Applied to another fleet and exported again, they are the same: also the times of taints that people have set."""
+    drill, other = Drill(broker.bootstrap, tmp_path), f"{topic_prefix}-other"
+    async with running(broker.bootstrap, topic_prefix, tmp_path / "one") as live:
+        await live.here("apply", "-f", "-", text=yaml.safe_dump_all(FLEET))
+        await live.here("taint", "node", "n2", "bad=x:NoExecute")
+        await drill.run(topic_prefix, "moorage export -o fleet/")
+    async with running(broker.bootstrap, other, tmp_path / "two") as live:
+        await live.here("apply", "-f", drill.path("fleet/"))
+        await drill.run(other, "moorage export -o fleet-again/")
+    first, second = (
+        {path.name: list(yaml.safe_load_all(path.read_text())) for path in sorted((tmp_path / name).glob("*.yaml"))}
+        for name in ("fleet", "fleet-again")
+    )
+    assert first == second
+    assert "n2" in {one["metadata"]["name"] for found in first.values() for one in found}
+
+
 async def test_the_embedded_kafka_is_restored_with_the_commands_of_the_page(tmp_path: Path) -> None:
     page = (ROOT / "docs/backup.md").read_text("utf-8")
     (local, timed) = (block.strip() for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
