@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from moorage_schemas.eviction import EvictionDecided, EvictionState
-from moorage_schemas.keys import BindingKey, EvictionKey, binding_key
+from moorage_schemas.keys import EvictionKey, binding_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetRef, WorkloadRef
 
@@ -206,15 +206,6 @@ def is_same_step(one: Step | None, other: Step | None) -> bool:
 
 def _identity(event: EvictionDecided | None) -> tuple[str, int, EvictionState] | None:
     return None if event is None else (event.workload_uid, event.generation, event.state)
-
-
-def target_of(key: str) -> TargetRef:
-    """The target of a binding's or an eviction's record key.
-
-    Raises:
-        ValueError: the key names none.
-    """
-    return TargetRef.parse(BindingKey.parse(key).target.partition("|")[0])
 
 
 def _version(bound: WorkloadBound) -> tuple[int, int]:

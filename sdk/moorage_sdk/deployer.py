@@ -18,7 +18,8 @@ from moorage_sdk.decisions import BINDING_ENDED, Decisions, Place, Remove, Runni
 from moorage_sdk.errors import RefusedError, SdkError, TransportError
 from moorage_sdk.probe import HEARTBEAT, Probe, RefusalHandler
 from moorage_sdk.settings import Connection
-from moorage_sdk.sources import Decision, Present, Reset, Source, Targets, source_of
+from moorage_sdk.sources import Decision, Present, Reset, Source, source_of
+from moorage_sdk.targets import Targets
 
 _log = logging.getLogger(__name__)
 

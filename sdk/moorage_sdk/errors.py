@@ -5,9 +5,31 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 
 class SdkError(Exception):
     """Something that the program cannot put right by trying again."""
+
+
+class InvalidValueError(SdkError, ValueError):
+    """A value that the gateway would refuse, or that has no meaning. It is refused before anything is sent.
+
+    Args:
+        field: the name of the value.
+        value: the value.
+        expected: the rule, or what a value looks like.
+    """
+
+    def __init__(self, field: str, value: object, expected: str) -> None:
+        expected = expected if expected.startswith(("must ", "expected ")) else f"expected {expected}"
+        super().__init__(f"{field}: invalid value {_shown(value)}: {expected}")
+        self.field = field
+        self.value = value
+
+
+class RecordError(SdkError):
+    """A record of a topic that this version of the SDK cannot read."""
 
 
 class TransportError(Exception):
@@ -63,3 +85,19 @@ class Refusal:
 
     is_ignored: bool = False
     """Whether the report is valid, and changes nothing because a newer one is known."""
+
+
+_LONGEST = 100  # characters of a value in an error
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first problem of an invalid value on one line, with its field and its value."""
+    found = error.errors(include_url=False, include_context=False)[0]
+    field = ".".join(map(str, found["loc"])) or "value"
+    message = found["msg"].removeprefix("Value error, ")
+    return f"{field}: invalid value {_shown(found['input'])}: {message[:1].lower()}{message[1:]}"

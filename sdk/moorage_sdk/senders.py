@@ -10,15 +10,15 @@ from typing import Any, Protocol
 
 import httpx
 from aiokafka.errors import KafkaError, MessageSizeTooLargeError, TopicAuthorizationFailedError
+from faststream import AckPolicy
 from faststream.kafka import KafkaBroker
 
 from moorage_schemas.dead_letter import DeadLettered
-from moorage_schemas.envelope import to_headers, to_structured
-from moorage_schemas.signing import SignedReport
-from moorage_schemas.topics import CONDITION_REPORTS, DEAD_LETTERS
+from moorage_schemas.envelope import to_structured
+from moorage_schemas.topics import DEAD_LETTERS
 from moorage_sdk.errors import PartlySentError, Refusal, TransportError
+from moorage_sdk.faststream import MoorageTopics, ReportPublisher, moorage_broker
 from moorage_sdk.http import client, retry_after
-from moorage_sdk.kafka import broker
 from moorage_sdk.outbox import Report
 from moorage_sdk.settings import Connection
 from moorage_sdk.signing import signer_of
@@ -150,7 +150,7 @@ class KafkaSender:
         self._source = source
         self._on_refusal = on_refusal
         self._reads_refusals = on_refusal is not None
-        self._signer = signer_of(connection)
+        signer_of(connection)  # an error of the key is final, and those of `start` are tried again
         self._broker: KafkaBroker | None = None
 
     async def start(self) -> None:
@@ -158,17 +158,15 @@ class KafkaSender:
         self._broker = await self._open()
 
     async def _open(self) -> KafkaBroker:
-        opened = broker(self._connection, client_id=self._source)
+        # FastStream would log each record.
+        opened = moorage_broker(self._connection, client_id=self._source, logger=None)
+        topics = MoorageTopics(opened, self._connection)
+        self._publisher = topics.reports(self._source)
         if self._reads_refusals:
 
-            @opened.subscriber(
-                DEAD_LETTERS.name(self._connection.topic_prefix),
-                auto_offset_reset="latest",
-                isolation_level="read_committed",
-                decoder=_undecoded,
-            )
-            async def on_dead_letter(body: bytes) -> None:
-                self._note(body)
+            @topics.subscriber(DEAD_LETTERS, auto_offset_reset="latest", ack_policy=AckPolicy.ACK)
+            async def on_dead_letter(letter: DeadLettered) -> None:
+                self._note(letter)
 
         try:
             await opened.start()
@@ -183,8 +181,7 @@ class KafkaSender:
             raise TransportError(f"Kafka does not answer at {self._connection.bootstrap_servers}: {error}") from error
         return opened
 
-    def _note(self, body: bytes) -> None:
-        letter = DeadLettered.model_validate_json(body, extra="ignore")
+    def _note(self, letter: DeadLettered) -> None:
         if self._on_refusal is not None and letter.headers.get("ce_source") == self._source:
             refusal = Refusal(letter.headers.get("ce_id", ""), letter.reason.value, letter.message, letter.key)
             self._on_refusal(refusal)
@@ -193,7 +190,10 @@ class KafkaSender:
         """See `Sender`."""
         if self._broker is None:
             self._broker = await self._open()
-        results = await asyncio.gather(*(self._publish(self._broker, one) for one in reports), return_exceptions=True)
+        publisher: ReportPublisher = self._publisher
+        results = await asyncio.gather(
+            *(publisher.publish(report.event, report.meta) for report in reports), return_exceptions=True
+        )
         refused: list[Refusal] = []
         for report, result in zip(reports, results, strict=True):
             if isinstance(result, MessageSizeTooLargeError):
@@ -204,28 +204,10 @@ class KafkaSender:
                 raise result
         return refused
 
-    async def _publish(self, opened: KafkaBroker, report: Report) -> None:
-        key, value, meta = report.event.target.key, report.event.model_dump_json().encode(), report.meta
-        headers = to_headers(meta)
-        if self._signer is not None:
-            headers.append(self._signer.header(SignedReport(key, meta.id, meta.source, meta.type, value)))
-        await opened.publish(
-            value,
-            CONDITION_REPORTS.name(self._connection.topic_prefix),
-            key=key.encode(),  # also for reports about a workload there
-            headers={name: value.decode() for name, value in headers},
-        )
-
     async def stop(self) -> None:
         """See `Sender`."""
         if self._broker is not None:
             await self._broker.stop()
-
-
-async def _undecoded(message: Any) -> bytes:
-    """The raw bytes. A record may have none, and the contract's models parse JSON themselves."""
-    body: bytes = message.body or b""
-    return body
 
 
 def sender_of(connection: Connection, source: str, on_refusal: Callable[[Refusal], None] | None) -> Sender:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 import httpx
@@ -20,18 +19,18 @@ from faststream.kafka import KafkaBroker
 from httpx_sse import SSEError, aconnect_sse
 
 from moorage_schemas.base import Model
-from moorage_schemas.eviction import EvictionDecided
-from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.topics import BINDINGS, EVICTIONS, Topic
-from moorage_sdk.decisions import target_of
 from moorage_sdk.errors import SdkError, TransportError
+from moorage_sdk.faststream.broker import moorage_broker
+from moorage_sdk.faststream.records import event_of
+from moorage_sdk.faststream.topics import CONSUMER
 from moorage_sdk.http import client, retry_after
-from moorage_sdk.kafka import broker
 from moorage_sdk.settings import Connection
+from moorage_sdk.targets import Targets, target_of
 
 TOPICS: tuple[Topic, ...] = (BINDINGS, EVICTIONS)
 PATH = "/v1/decisions"
-_MODELS: dict[str, type[Model]] = {BINDINGS.short: WorkloadBound, EVICTIONS.short: EvictionDecided}
+_TOPICS = {topic.short: topic for topic in TOPICS}
 _POLL_MS = 200
 _ASSIGNED_EVERY = 0.05  # seconds between two looks for the partitions
 _SILENCE = 45.0
@@ -80,29 +79,6 @@ class Source(Protocol):
         """Close connections."""
 
 
-class Targets:
-    """The targets of a deployer, as patterns: `Node/n1`, `Node/rack7-*`, `Cluster/*`.
-
-    Args:
-        patterns: the patterns. None selects all targets.
-    """
-
-    def __init__(self, patterns: Collection[str] | None) -> None:
-        for pattern in patterns or ():
-            if "/" not in pattern:
-                raise ValueError(f"targets: invalid value {pattern!r}: must be Kind/name, such as Node/n1 or Node/*")
-        self.patterns = tuple(patterns) if patterns is not None else None
-
-    def __contains__(self, target: str) -> bool:
-        return self.patterns is None or any(fnmatchcase(target, pattern) for pattern in self.patterns)
-
-
-def parsed(topic: str, key: str, value: bytes | str | None) -> Decision:
-    """A record with its event. Fields that are not known yet are passed over."""
-    event = _MODELS[topic].model_validate_json(value, extra="ignore") if value else None
-    return Decision(topic, key, event)
-
-
 class KafkaSource:
     """Reads all partitions of both topics from the beginning, at each start.
 
@@ -119,21 +95,16 @@ class KafkaSource:
         self._targets = targets
         self._client_id = client_id
         self._broker: KafkaBroker | None = None
-        self._short: dict[str, str] = {topic.name(connection.topic_prefix): topic.short for topic in TOPICS}
+        self._topics = {topic.name(connection.topic_prefix): topic for topic in TOPICS}
 
     async def read(self) -> AsyncIterator[Item]:
         """See `Source`."""
         await self.stop()
-        self._broker = broker(self._connection, client_id=self._client_id, consumer_only=True)
+        self._broker = moorage_broker(self._connection, client_id=self._client_id, consumer_only=True, logger=None)
         consumer: Any = None
         try:
             make = await self._broker.connect()
-            consumer = make(
-                client_id=self._client_id,
-                auto_offset_reset="earliest",
-                isolation_level="read_committed",
-                enable_auto_commit=False,
-            )
+            consumer = make(client_id=self._client_id, enable_auto_commit=False, **CONSUMER)
             await consumer.start()
             await self._subscribe(consumer)
             yield Reset()
@@ -146,9 +117,9 @@ class KafkaSource:
                         if record.offset < positions.get(tp, 0):
                             raise TransportError(f"{tp.topic}: its offsets have begun again")
                         positions[tp] = record.offset + 1
-                        key = (record.key or b"").decode()
-                        if str(target_of(key)) in self._targets:
-                            yield parsed(self._short[tp.topic], key, record.value)
+                        key, topic = (record.key or b"").decode(), self._topics[tp.topic]
+                        if str(target_of(topic, key)) in self._targets:
+                            yield Decision(topic.short, key, event_of(topic, record.value))
                 # After the markers of a transaction there are no records, only a position.
                 if not has_reached and all([await consumer.position(tp) >= end for tp, end in ends.items()]):
                     has_reached = True
@@ -162,11 +133,11 @@ class KafkaSource:
 
     async def _subscribe(self, consumer: Any) -> None:
         """Read all partitions of both topics."""
-        missing = sorted(self._short.keys() - await consumer.topics())
+        missing = sorted(self._topics.keys() - await consumer.topics())
         if missing:
             raise SdkError(f"topic {', '.join(missing)} does not exist: check MOORAGE_TOPIC_PREFIX and Kafka's address")
-        consumer.subscribe(list(self._short))
-        while {tp.topic for tp in consumer.assignment()} != self._short.keys():  # noqa: ASYNC110 - aiokafka tells nobody
+        consumer.subscribe(list(self._topics))
+        while {tp.topic for tp in consumer.assignment()} != self._topics.keys():  # noqa: ASYNC110 - aiokafka tells nobody
             await asyncio.sleep(_ASSIGNED_EVERY)
 
     async def stop(self) -> None:
@@ -224,12 +195,12 @@ class HttpSource:
                             if not has_reached:
                                 has_reached = True
                                 yield Present()
-                        case topic if topic in _MODELS:
+                        case topic if topic in _TOPICS:
                             if has_reached and _is_old(event.id, self._last):
                                 continue
                             found = json.loads(event.data)
                             value = json.dumps(found["value"]) if found["value"] is not None else None
-                            yield parsed(topic, found["key"], value)
+                            yield Decision(topic, found["key"], event_of(_TOPICS[topic], value))
                         case _:
                             continue  # a newer gateway may send others
                     if has_reached and event.id:

@@ -9,16 +9,18 @@ import json
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from faststream import FastStream
 from faststream.kafka import KafkaBroker
 from faststream.specification import AsyncAPI
 
-from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.placement import WorkloadBound
-from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, DEAD_LETTERS, EVICTIONS, Topic
+from moorage_schemas.topics import BINDINGS, DEAD_LETTERS, EVICTIONS
+from moorage_sdk.faststream import MoorageTopics
+from moorage_sdk.settings import Connection
 
 _SERVER = "localhost:9092"
 
@@ -36,52 +38,42 @@ def write(folder: Path) -> None:
 
 
 def _probe() -> str:
-    broker = KafkaBroker(_SERVER)
-    _reports(broker)
+    topics = _topics()
 
-    @broker.subscriber(DEAD_LETTERS.name(), title=DEAD_LETTERS.short, description=_summary(DEAD_LETTERS))
+    @topics.subscriber(DEAD_LETTERS)
     async def on_refusal(letter: DeadLettered) -> None:
         """A report that was refused. Only a probe that wants to know reads them."""
 
-    return _document(broker, "A probe of Moorage", "Reports conditions of targets.")
+    return _document(topics.broker, "A probe of Moorage", "Reports conditions of targets.")
 
 
 def _deployer() -> str:
-    broker = KafkaBroker(_SERVER)
-    _reports(broker)
+    topics = _topics()
 
-    @broker.subscriber(BINDINGS.name(), title=BINDINGS.short, description=_summary(BINDINGS))
-    async def on_binding(bound: WorkloadBound) -> None:
+    @topics.subscriber(BINDINGS)
+    async def on_binding(bound: WorkloadBound | None) -> None:
         """A workload is to run on a target. A record without a value ends the binding of its key."""
 
-    @broker.subscriber(EVICTIONS.name(), title=EVICTIONS.short, description=_summary(EVICTIONS))
-    async def on_eviction(eviction: EvictionDecided) -> None:
+    @topics.subscriber(EVICTIONS)
+    async def on_eviction(eviction: EvictionDecided | None) -> None:
         """Which binding has to end, and when."""
 
-    return _document(broker, "A deployer of Moorage", "Starts and stops workloads as Moorage decides.")
+    return _document(topics.broker, "A deployer of Moorage", "Starts and stops workloads as Moorage decides.")
 
 
-def _reports(broker: KafkaBroker) -> None:
-    broker.publisher(
-        CONDITION_REPORTS.name(),
-        title=CONDITION_REPORTS.short,
-        description=_summary(CONDITION_REPORTS),
-        schema=ConditionReported,
-    )
+def _topics() -> MoorageTopics:
+    """The topics of a program that reports."""
+    topics = MoorageTopics(KafkaBroker(_SERVER), Connection(topic_prefix="moorage"))
+    topics.reports("example/program")
+    return topics
 
 
-def _document(broker: KafkaBroker, title: str, description: str) -> str:
+def _document(broker: Any, title: str, description: str) -> str:
     specification = AsyncAPI(
         title=title, description=description, version=version("moorage-sdk"), schema_version="3.0.0"
     )
     document = FastStream(broker, specification=specification).schema.to_specification()
     return json.dumps(json.loads(document.to_json()), indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-
-
-def _summary(topic: Topic) -> str:
-    """The first sentence about the event of a topic, and its key."""
-    first = (topic.event.__doc__ or "").splitlines()[0]
-    return f"{first} The key of a record: {topic.key}."
 
 
 if __name__ == "__main__":

@@ -66,7 +66,8 @@ from moorage_sdk.errors import Refusal, TransportError
 from moorage_sdk.outbox import Report
 from moorage_sdk.senders import KafkaSender
 from moorage_sdk.settings import Connection
-from moorage_sdk.sources import KafkaSource, Reset, Targets
+from moorage_sdk.sources import KafkaSource, Reset
+from moorage_sdk.targets import Targets
 
 pytestmark = pytest.mark.kafka
 

@@ -16,10 +16,10 @@ from tests.support.tables import table
 
 from moorage.apiserver.rules.validation.moorage import validate_probe_grant
 from moorage.decide.conditions.grants import Grants, ReportClaim, check_signer, is_signed_by, matches_glob, signers_of
-from moorage.decide.conditions.reports import Refusal
 from moorage.decide.kubernetes.attributes import User
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.refs import TargetRef
+from moorage_schemas.report_rules import Refusal
 from moorage_schemas.resources.probe_grants import ProbeGrantSpec
 
 DISK = {

@@ -14,15 +14,11 @@ from moorage.decide.conditions.reports import (
     SAME_TIME_MOST,
     Duplicate,
     KeptCondition,
-    Refusal,
     Stale,
     Superseded,
     accept,
     check_key,
     check_order,
-    check_size,
-    check_time,
-    check_workload,
     newer_condition,
     source_of,
     unknown_target,
@@ -35,6 +31,7 @@ from moorage_schemas.condition import (
 )
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.report_rules import Refusal, check_size, check_time, check_workload
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 TARGET = TargetRef(kind=TargetKind.NODE, name="n1")

@@ -10,7 +10,7 @@ from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetRef, WorkloadRef
-from moorage_sdk.decisions import Decisions, Place, Remove, Running, target_of
+from moorage_sdk.decisions import Decisions, Place, Remove, Running
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POD = WorkloadRef.parse("Pod/shop/web")
@@ -119,7 +119,3 @@ def test_what_is_preserved_stays_when_its_binding_ends_unless_it_was_evicted(
     step = decisions.step(KEY, Running.of(bound(preserved=True)))
     assert (step is None) is stays
     assert isinstance(decisions.step(KEY, Running.of(bound())), Remove)
-
-
-def test_the_target_is_part_of_both_keys() -> None:
-    assert target_of(KEY) == target_of(eviction_key(POD, NODE, 4)) == NODE

@@ -17,7 +17,8 @@ from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_sdk import Connection, Deployer, Probe, Refusal, RefusedError, Remove, Running, SdkError, TransportError
 from moorage_sdk.outbox import Report
-from moorage_sdk.sources import Decision, Item, Present, Reset, Targets
+from moorage_sdk.sources import Decision, Item, Present, Reset
+from moorage_sdk.targets import Targets
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 POD = WorkloadRef.parse("Pod/shop/web")

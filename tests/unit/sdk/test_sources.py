@@ -7,7 +7,8 @@ import pytest
 
 from moorage_sdk.errors import TransportError
 from moorage_sdk.settings import Connection
-from moorage_sdk.sources import HttpSource, Item, Present, Reset, Targets
+from moorage_sdk.sources import HttpSource, Item, Present, Reset
+from moorage_sdk.targets import Targets
 
 
 async def items(source: HttpSource) -> list[Item]:

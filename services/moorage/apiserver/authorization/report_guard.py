@@ -23,7 +23,7 @@ from moorage.decide.conditions.report_limits import (
     excess,
     microseconds,
 )
-from moorage.decide.conditions.reports import Refusal, source_of
+from moorage.decide.conditions.reports import source_of
 from moorage.decide.kubernetes.attributes import OWN_GROUP, REPORTS, Attributes, User
 from moorage.runtime.process.clock import Clock
 from moorage.runtime.reports.report_limiter import ReportLimiter
@@ -31,6 +31,7 @@ from moorage.runtime.reports.report_proofs import SenderCheck, proofs_of
 from moorage.runtime.reports.report_seals import Sealed, Seals
 from moorage.runtime.service import Input
 from moorage_schemas.condition import ConditionReported
+from moorage_schemas.report_rules import Refusal
 from moorage_schemas.resources.probe_grants import ProbeGrant
 from moorage_schemas.signing import SEAL_HEADER, SignedReport, parse_signature
 

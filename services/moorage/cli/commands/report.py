@@ -27,10 +27,10 @@ from moorage.cli.errors import FAILED, CliError, UsageError, warn
 from moorage.cli.render import output
 from moorage.cli.render.durations import parse_instant, parse_wait
 from moorage.decide.conditions.heartbeats import BY_HAND
-from moorage.decide.conditions.reports import check_workload
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import Meta, to_structured
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.report_rules import check_workload
 
 _AT_ONCE: Final = 1000
 """The largest number of reports that the gateway accepts in one request."""

@@ -18,12 +18,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from moorage.decide.conditions.report_limits import SourceLimits
-from moorage.decide.conditions.reports import Refusal
 from moorage.decide.kubernetes.names import account_user
 from moorage.decide.kubernetes.selectors import matches_labels
 from moorage.decide.taints.desired.from_conditions import is_built_in
 from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.refs import TargetRef
+from moorage_schemas.report_rules import Refusal
 from moorage_schemas.resources.meta import LabelSelector
 from moorage_schemas.resources.probe_grants import ProbeGrantSpec, ProbeSubject
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
-from moorage.decide.conditions.reports import Refusal
 from moorage_schemas.dead_letter import RefusalReason
+from moorage_schemas.report_rules import Refusal
 from moorage_schemas.resources.probe_grants import ProbeLimits
 
 BURST: Final = 10

@@ -18,10 +18,10 @@ import structlog
 from prometheus_client import Counter
 
 from moorage.decide.conditions.report_limits import Excess, Rate, SourceLimits, TokenBuckets, excess, microseconds
-from moorage.decide.conditions.reports import Refusal
 from moorage.runtime.process import metrics
 from moorage.runtime.service import Input
 from moorage_schemas.dead_letter import RefusalReason
+from moorage_schemas.report_rules import Refusal
 
 log = structlog.get_logger(__name__)
 

@@ -8,12 +8,13 @@ from typing import Final, NamedTuple
 
 from moorage.decide.conditions.grants import Grants, ReportClaim, check_signer, forbidden, signers_of
 from moorage.decide.conditions.report_limits import Excess, Rate, SourceLimits, check_report_size, microseconds
-from moorage.decide.conditions.reports import Refusal, source_of
+from moorage.decide.conditions.reports import source_of
 from moorage.runtime.reports.report_limiter import REFUSED_LIMIT, ReportLimiter
 from moorage.runtime.reports.report_seals import Sealed, Seals
 from moorage.runtime.service import Input, RawRecord
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.envelope import is_structured
+from moorage_schemas.report_rules import Refusal
 from moorage_schemas.signing import (
     OLDEST,
     SEAL_HEADER,

@@ -64,13 +64,9 @@ from moorage.decide.conditions.heartbeats import GracePeriods, grace_period, par
 from moorage.decide.conditions.report_limits import Excess, Rate
 from moorage.decide.conditions.reports import (
     KeptCondition,
-    Refusal,
     accept,
     check_key,
     check_order,
-    check_size,
-    check_time,
-    check_workload,
     earlier_target,
     source_of,
     unknown_target,
@@ -101,6 +97,7 @@ from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.keys import ConditionKey, condition_key, workload_condition_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef
+from moorage_schemas.report_rules import Refusal, check_size, check_time, check_workload
 from moorage_schemas.timer import SetTimer, TimerFired
 from moorage_schemas.topics import (
     BINDINGS,

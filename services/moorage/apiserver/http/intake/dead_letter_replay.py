@@ -37,12 +37,13 @@ from moorage.apiserver.machinery.api_errors import bad_request
 from moorage.apiserver.storage.dead_letters import LetterName
 from moorage.apiserver.storage.durable_log import Write
 from moorage.apiserver.writing.configuration import Limits
-from moorage.decide.conditions.reports import CLOCKS_DIFFER, Refusal, check_time, check_workload, unknown_target
+from moorage.decide.conditions.reports import CLOCKS_DIFFER, unknown_target
 from moorage.decide.kubernetes.field_errors import FieldError, invalid
 from moorage.runtime.service import Input, Malformed
 from moorage.runtime.wire.codec import LightRecord, decode
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import REPLAY_HEADER, DeadLettered, RefusalReason
+from moorage_schemas.report_rules import Refusal, check_time, check_workload
 from moorage_schemas.times import format_time, parse_time
 from moorage_schemas.topics import CONDITION_REPORTS
 

@@ -51,17 +51,7 @@ from moorage.apiserver.storage.store import FleetObjects, Store
 from moorage.apiserver.writing.configuration import Limits
 from moorage.decide.conditions.grants import ReportClaim
 from moorage.decide.conditions.report_limits import Excess
-from moorage.decide.conditions.reports import (
-    KeptCondition,
-    Refusal,
-    check_order,
-    check_size,
-    check_time,
-    check_workload,
-    source_of,
-    unknown_target,
-    words_of,
-)
+from moorage.decide.conditions.reports import KeptCondition, check_order, source_of, unknown_target, words_of
 from moorage.decide.disruption.object_names import about_target
 from moorage.decide.kubernetes.attributes import User
 from moorage.runtime.process.clock import Clock
@@ -70,6 +60,7 @@ from moorage_schemas.dead_letter import RefusalReason
 from moorage_schemas.envelope import STRUCTURED, EnvelopeError, Meta, parse_structured
 from moorage_schemas.keys import workload_condition_key
 from moorage_schemas.refs import TargetRef, WorkloadRef
+from moorage_schemas.report_rules import Refusal, check_size, check_time, check_workload
 from moorage_schemas.topics import CONDITION_REPORTS
 
 BATCH = "application/cloudevents-batch+json"
