@@ -19,10 +19,8 @@ import sys
 from datetime import UTC, datetime
 from typing import Any
 
-from pydantic import ValidationError
-
 from moorage_schemas.times import format_time
-from moorage_sdk import Connection, Probe, Refusal
+from moorage_sdk import Connection, Probe, Refusal, SdkError
 
 SECONDS = 30.0
 """The time that a single report may take."""
@@ -75,13 +73,8 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="probe: %(message)s")
     try:
         return asyncio.run(run(parser.parse_args()))
-    except ValidationError as error:
-        for problem in error.errors():
-            field = ".".join(map(str, problem["loc"]))
-            print(f"probe: {field}: invalid value {problem['input']!r}: {problem['msg']}", file=sys.stderr)
-        return 2
-    except ValueError as error:
-        print(f"probe: the report is invalid: {error}", file=sys.stderr)
+    except SdkError as error:
+        print(f"probe: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 0

@@ -14,8 +14,10 @@ from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import BindingKey, binding_key
 from moorage_schemas.placement import WorkloadBound
 from moorage_sdk.backoff import Backoff
+from moorage_sdk.calls import call
 from moorage_sdk.decisions import BINDING_ENDED, Decisions, Place, Remove, Running, Step, is_same_step
 from moorage_sdk.errors import RefusedError, SdkError, TransportError
+from moorage_sdk.metrics import Counts
 from moorage_sdk.probe import HEARTBEAT, Probe, RefusalHandler
 from moorage_sdk.settings import Connection
 from moorage_sdk.sources import Decision, Present, Reset, Source, source_of
@@ -23,12 +25,12 @@ from moorage_sdk.targets import Targets
 
 _log = logging.getLogger(__name__)
 
-InventoryHandler = Callable[[], Awaitable[Iterable[Running]]]
-PlacementHandler = Callable[[WorkloadBound], Awaitable[None]]
-RemovalHandler = Callable[[Remove], Awaitable[None]]
-NoticeHandler = Callable[[EvictionDecided], Awaitable[None]]
-HealthHandler = Callable[[Running], Awaitable[ConditionStatus | str | bool]]
-Handler = TypeVar("Handler", bound=Callable[..., Awaitable[Any]])
+InventoryHandler = Callable[[], Awaitable[Iterable[Running]] | Iterable[Running]]
+PlacementHandler = Callable[[WorkloadBound], Awaitable[None] | None]
+RemovalHandler = Callable[[Remove], Awaitable[None] | None]
+NoticeHandler = Callable[[EvictionDecided], Awaitable[None] | None]
+HealthHandler = Callable[[Running], Awaitable[ConditionStatus | str | bool] | ConditionStatus | str | bool]
+Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 _ATTEMPTS = 3
 """How often a removal may fail in a row before that is reported. It is tried again nevertheless."""
@@ -59,9 +61,9 @@ class Deployer:
     runs, and makes both agree by the rule of the contract (`decisions`). So it may be killed at any point, if its
     handlers may be called again for something that they have done already.
 
-    Handlers of one workload on one target are called one after the other, those of others at the same time. One that
-    raises an error is called again, with growing pauses, as long as what it is to do has not changed. After a
-    `RefusedError` it is only called again when the decision has changed.
+    Handlers are async, or run in a thread. Handlers of one workload on one target are called one after the other, those
+    of others at the same time. One that raises an error is called again, with growing pauses, as long as what it is to
+    do has not changed. After a `RefusedError` it is only called again when the decision has changed.
 
     What runs where its binding is now is reported as `Healthy`, and is reported again like the conditions of a probe.
 
@@ -121,6 +123,9 @@ class Deployer:
         self._acknowledged: dict[str, tuple[str, int, str, str]] = {}
         """The last report of an eviction by the key of the binding: uid, generation, reason and message."""
 
+        self.counts: Counts = self._probe.counts
+        """Counts since its start, for `moorage_sdk.metrics`. It includes its probe."""
+
         self.caught_up = asyncio.Event()
         """Set when the decisions have been read to the present for the first time, and everything was acted on once."""
 
@@ -162,6 +167,16 @@ class Deployer:
         """The handler that says whether a workload runs well. Without one, everything that runs is healthy."""
         self._health = handler
         return handler
+
+    @property
+    def waiting(self) -> int:
+        """The number of reports that were not sent yet."""
+        return self._probe.waiting
+
+    @property
+    def dropped(self) -> int:
+        """The number of reports that were dropped because too many waited."""
+        return self._probe.dropped
 
     @property
     def running(self) -> list[Running]:
@@ -243,6 +258,7 @@ class Deployer:
 
     def _fold(self, decisions: Decisions, item: Decision) -> str:
         """Fold a record in. Returns the key of the binding that it concerns."""
+        self.counts.decisions[item.topic] += 1
         if isinstance(item.event, WorkloadBound) or item.topic == "bindings":
             decisions.fold_binding(item.key, item.event if isinstance(item.event, WorkloadBound) else None)
             return item.key
@@ -265,8 +281,9 @@ class Deployer:
         found: list[Running] | None = None
         while found is None and self._inventory is not None:
             try:
-                found = list(await self._inventory())
+                found = list(await call(self._inventory))
             except Exception:  # noqa: BLE001 - a handler may raise anything, and the others go on
+                self.counts.failures["inventory"] += 1
                 pause = backoff.failed()
                 _log.exception("the handler inventory failed, and is called again in %.1f s", pause)
                 await asyncio.sleep(pause)
@@ -309,6 +326,7 @@ class Deployer:
                     _log.warning("%s was refused: %s", _text(step), error)
                     await self._escalate(step, REFUSED, str(error))
                 except Exception as error:  # noqa: BLE001 - a handler may raise anything, and the others go on
+                    self.counts.failures["on_eviction" if isinstance(step, Remove) else "on_placement"] += 1
                     pause = backoff.failed()
                     _log.exception("%s failed, and is tried again in %.1f s", _text(step), pause)
                     failures += 1
@@ -346,7 +364,7 @@ class Deployer:
             # It is not healthy any more, whether the handler succeeds or not.
             self._probe.forget(step.running.target, HEALTHY, workload=step.running.workload)
             if self._remove is not None:
-                await self._remove(step)
+                await call(self._remove, step)
             self._removed[step.running.key] = (step.running.uid, step.running.generation)
             left = [one for one in self._running.get(step.running.key, []) if one != step.running]
             if left:
@@ -355,7 +373,7 @@ class Deployer:
                 self._running.pop(step.running.key, None)
             return
         if self._place is not None:
-            await self._place(step.bound)
+            await call(self._place, step.bound)
         self._running[binding_key(step.bound.workload, step.bound.target)] = [Running.of(step.bound)]
 
     async def _announce(self, key: str) -> bool:
@@ -375,8 +393,9 @@ class Deployer:
             handler = self._cancel
         if handler is not None:
             try:
-                await handler(event)
+                await call(handler, event)
             except Exception:  # noqa: BLE001 - a handler may raise anything, and the others go on
+                self.counts.failures["on_cancel" if handler is self._cancel else "on_schedule"] += 1
                 _log.exception("the handler of the eviction of %s on %s failed", event.workload, event.target)
                 return False
         self._told[key] = version
@@ -436,11 +455,12 @@ class Deployer:
                 asyncio.get_running_loop().create_task(self._report_one(one)).add_done_callback(_log_failure)
 
     async def _report_one(self, running: Running) -> None:
-        status: ConditionStatus | str | bool = True
+        status: ConditionStatus | str | bool = ConditionStatus.TRUE
         if self._health is not None:
             try:
-                status = await self._health(running)
+                status = await call(self._health, running)
             except Exception:  # noqa: BLE001 - a handler may raise anything, and the others go on
+                self.counts.failures["health"] += 1
                 _log.exception("the handler health failed for %s on %s", running.workload, running.target)
                 status = ConditionStatus.UNKNOWN
         wanted = self._decisions.wanted(running.key)
@@ -449,7 +469,7 @@ class Deployer:
         await self._probe.report(
             running.target,
             HEALTHY,
-            status,
+            str(status),  # the handler may return a bool: the work is healthy, or it is not
             workload=running.workload,
             workload_uid=running.uid,
             binding_generation=running.generation,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -18,14 +19,17 @@ class InvalidValueError(SdkError, ValueError):
     Args:
         field: the name of the value.
         value: the value.
-        expected: the rule, or what a value looks like.
+        rule: what it must be, as text: `must …` or `expected …`.
     """
 
-    def __init__(self, field: str, value: object, expected: str) -> None:
-        expected = expected if expected.startswith(("must ", "expected ")) else f"expected {expected}"
-        super().__init__(f"{field}: invalid value {_shown(value)}: {expected}")
+    def __init__(self, field: str, value: object, rule: str) -> None:
+        super().__init__(f"{field}: invalid value {_shown(value)}: {rule}")
         self.field = field
         self.value = value
+
+
+class SettingError(SdkError, ValueError):
+    """A setting of the connection is wrong, or does not fit the others."""
 
 
 class RecordError(SdkError):
@@ -95,9 +99,14 @@ def _shown(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def first_problem(error: ValidationError) -> str:
-    """Return the first problem of an invalid value on one line, with its field and its value."""
+def first_problem(error: ValidationError) -> InvalidValueError:
+    """Return the first problem of a value that the contract refuses."""
     found = error.errors(include_url=False, include_context=False)[0]
-    field = ".".join(map(str, found["loc"])) or "value"
-    message = found["msg"].removeprefix("Value error, ")
-    return f"{field}: invalid value {_shown(found['input'])}: {message[:1].lower()}{message[1:]}"
+    field = ".".join(python_name(part) for part in found["loc"]) or "value"
+    rule = re.sub(r"^(Input|String|Value) should ", "must ", found["msg"].removeprefix("Value error, "))
+    return InvalidValueError(field, found["input"], rule)
+
+
+def python_name(part: int | str) -> str:
+    """Return the name of a field as an argument has it: `observedTime` is `observed_time`."""
+    return re.sub(r"(?<=[a-z])[A-Z]", lambda upper: f"_{upper[0].lower()}", str(part))

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import logging
+import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self
 
+from pydantic import ValidationError
+
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.dead_letter import RefusalReason
-from moorage_schemas.envelope import Meta, event_id
-from moorage_schemas.refs import TargetRef, WorkloadRef
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
+from moorage_schemas.report_rules import CLOCK_SKEW, check_source, check_time, check_workload
 from moorage_schemas.times import format_time
 from moorage_sdk.backoff import Backoff
-from moorage_sdk.errors import PartlySentError, Refusal, TransportError
+from moorage_sdk.calls import call
+from moorage_sdk.errors import (
+    InvalidValueError,
+    PartlySentError,
+    Refusal,
+    SdkError,
+    TransportError,
+    first_problem,
+    python_name,
+)
+from moorage_sdk.faststream.reports import meta_of
+from moorage_sdk.metrics import Counts
 from moorage_sdk.outbox import ConditionId, Outbox, Report, condition_of
 from moorage_sdk.senders import Sender, sender_of
 from moorage_sdk.settings import Connection
@@ -65,6 +79,10 @@ class Probe:
 
     What waits when the process is killed is lost. That does no harm: a probe observes again when it starts.
 
+    Values that the gateway would refuse are refused at once, and so are reports outside of `async with`. If nothing can
+    be sent at all, as with a token that was never valid, the body of `async with` is cancelled, and its end raises the
+    error.
+
     Args:
         source: the name of the probe, such as `probe/disk`. Two processes must not share one.
         connection: where Moorage is. Read from the environment if None.
@@ -73,8 +91,12 @@ class Probe:
         on_refusal: called with each report that does not count. By default it is logged.
         linger: seconds for which a report waits for others to be sent with it.
         closing: seconds for which the end of the context waits for reports to be sent.
+        clock_skew: seconds by which an observation may be in the future, as in the fleet's settings.
         sender: replaces the connection, in tests.
         clock: gives the present time, in tests.
+
+    Raises:
+        SdkError: an argument is wrong.
     """
 
     def __init__(
@@ -87,18 +109,23 @@ class Probe:
         on_refusal: RefusalHandler | None = None,
         linger: float = 0.01,
         closing: float = 5.0,
+        clock_skew: float = CLOCK_SKEW.total_seconds(),
         sender: Sender | None = None,
         clock: Callable[[], datetime] | None = None,
     ) -> None:
-        if not source:
-            raise ValueError("source: invalid value '': must name the probe, such as probe/disk")
+        if rule := check_source(str(source)):
+            raise InvalidValueError("source", source, f"{rule}, such as probe/disk")
         if buffer < 1:
-            raise ValueError(f"buffer: invalid value {buffer}: must be at least 1")
+            raise InvalidValueError("buffer", buffer, "must be at least 1")
+        for name, seconds in (("heartbeat", heartbeat), ("linger", linger), ("closing", closing)):
+            if not (math.isfinite(seconds) and seconds >= 0):
+                raise InvalidValueError(name, seconds, "must be a number of seconds, at least 0")
         self.source = source
         self._heartbeat = heartbeat
         self._on_refusal = on_refusal
         self._linger = linger
         self._closing = closing
+        self._skew = timedelta(seconds=clock_skew)
         self._clock = clock or (lambda: datetime.now(UTC))
         on_letter = self._refuse_later if on_refusal is not None else None
         self._sender = sender or sender_of(connection or Connection(), source, on_letter)
@@ -110,6 +137,12 @@ class Probe:
         self._sent.set()
         self._tasks: list[asyncio.Task[None]] = []
         self._told: set[asyncio.Task[None]] = set()
+        self._user: asyncio.Task[object] | None = None
+        """The task that is within `async with`."""
+
+        self._failure: SdkError | None = None
+        self.counts = Counts()
+        """Counts since its start, for `moorage_sdk.metrics`."""
 
     @property
     def waiting(self) -> int:
@@ -122,6 +155,9 @@ class Probe:
         return self._outbox.dropped
 
     async def __aenter__(self) -> Self:
+        if self._user is not None:
+            raise SdkError(f"probe {self.source}: in use: expected one `async with` at a time")
+        self._user, self._failure = asyncio.current_task(), None
         self._tasks = [asyncio.create_task(self._send_forever(), name="moorage-probe-send")]
         if self._heartbeat > 0:
             self._tasks.append(asyncio.create_task(self._beat_forever(), name="moorage-probe-heartbeat"))
@@ -130,22 +166,27 @@ class Probe:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None or issubclass(kind, Exception):
-            with contextlib.suppress(TimeoutError):
+        if self._failure is None and (kind is None or issubclass(kind, Exception)):
+            with contextlib.suppress(TimeoutError, SdkError):
                 async with asyncio.timeout(self._closing):
                     await self.flush()
+        user, self._user = self._user, None
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, *self._told, return_exceptions=True)
         await self._sender.stop()
         if self.waiting:
             _log.warning("%d reports of %s were not sent", self.waiting, self.source)
+        if self._failure is not None and (kind is None or issubclass(kind, asyncio.CancelledError | SdkError)):
+            if kind is not None and issubclass(kind, asyncio.CancelledError) and user is not None and user.uncancel():
+                return  # another cancellation goes on
+            raise self._failure from None
 
     async def report(
         self,
         target: TargetRef | str,
         type: str,  # noqa: A002 - the name of the field
-        status: ConditionStatus | str | bool,  # noqa: FBT001 - it is the value that is reported, and no switch
+        status: ConditionStatus | str,
         *,
         reason: str = "",
         message: str = "",
@@ -159,7 +200,8 @@ class Probe:
         Args:
             target: `Kind/name`, such as `Node/n1`.
             type: the type of the condition, such as `DiskPressure`.
-            status: `True`, `False` or `Unknown`; a bool also works.
+            status: `True`, `False` or `Unknown` as text. A bool is refused: `True` is good for `Ready`, and bad for
+                `DiskPressure`, so it must be meant.
             reason: the reason as one word.
             message: the reason as text. Figures that change each time do not belong here.
             workload: `Kind/namespace/name` if the condition is about a workload on the target.
@@ -171,27 +213,36 @@ class Probe:
             The id of the report.
 
         Raises:
-            ValueError: a value is wrong, or the time is not after that of the last report of the condition.
+            InvalidValueError: the gateway would refuse a value, or the time is not after that of the last report of the
+                condition. It is a ValueError.
+            SdkError: the probe is not within `async with`, or cannot send at all.
         """
-        event = ConditionReported(
-            target=TargetRef.parse(target) if isinstance(target, str) else target,
-            type=type,
-            status=ConditionStatus(str(status)),
-            reason=reason,
-            message=message,
-            observed_time=observed_time or self._clock(),
-            source=self.source,
-            workload=WorkloadRef.parse(workload) if isinstance(workload, str) else workload,
-            workload_uid=workload_uid,
-            binding_generation=binding_generation,
-        )
+        self._check_use("report")
+        if observed_time is not None and getattr(observed_time, "tzinfo", None) is None:
+            raise InvalidValueError("observed_time", observed_time, "expected a datetime with a time zone")
+        try:
+            event = ConditionReported(
+                target=_target(target),
+                type=type,
+                status=_status(status),
+                reason=reason,
+                message=message,
+                observed_time=observed_time if observed_time is not None else self._clock(),
+                source=self.source,
+                workload=_workload(workload),
+                workload_uid=workload_uid,
+                binding_generation=binding_generation,
+            )
+        except ValidationError as error:
+            raise first_problem(error) from None
         condition = condition_of(event)
         last = self._last_time.get(condition)
         if observed_time is not None and last is not None and event.observed_time <= last:
-            raise ValueError(
-                f"observed_time: invalid value {format_time(event.observed_time)}: must be after that of the last "
-                f"report of the condition, {format_time(last)}"
-            )
+            rule = f"must be after that of the last report of the condition, {format_time(last)}"
+            raise InvalidValueError("observed_time", format_time(event.observed_time), rule)
+        wrong = check_workload(event) or (check_time(event, self._clock(), self._skew) if observed_time else None)
+        if wrong is not None:
+            raise InvalidValueError(python_name(wrong.field), wrong.value, wrong.rule)
         self._known[condition] = _Known(event, asyncio.get_running_loop().time())
         return self._put(event)
 
@@ -206,11 +257,32 @@ class Probe:
         self._known.pop((str(target), str(workload or ""), type), None)
 
     async def flush(self) -> None:
-        """Return when all reports that wait have been sent."""
+        """Return when all reports that wait have been sent.
+
+        Raises:
+            SdkError: the probe is not within `async with`, or cannot send at all.
+        """
         while self.waiting:
+            self._check_use("flush")
             self._sent.clear()
             self._more.set()
             await self._sent.wait()
+
+    def _check_use(self, method: str) -> None:
+        if self._failure is not None:
+            raise self._failure
+        if self._user is None:
+            raise SdkError(
+                f"{method}: outside of `async with`: expected `async with Probe({self.source!r}) as probe:`, because "
+                "nothing is sent otherwise"
+            )
+
+    def _fail(self, error: SdkError) -> None:
+        """End the use of the probe: nothing can be sent."""
+        self._failure = error
+        self._sent.set()
+        if self._user is not None and not self._user.done():
+            self._user.cancel()
 
     def _put(self, event: ConditionReported) -> str:
         """Give a report to the outbox, with a time that is later than the last one of its condition."""
@@ -219,18 +291,10 @@ class Probe:
         if last is not None and event.observed_time <= last:  # the clock stood still, or was set back
             event = event.model_copy(update={"observed_time": last + _TICK})
         self._last_time[condition] = event.observed_time
-        workload = str(event.workload or "")
-        identity = event_id(self.source, event.target, workload, event.type, format_time(event.observed_time))
-        meta = Meta(
-            id=identity,
-            source=self.source,
-            type=event.event_type,
-            time=event.observed_time,
-            subject=event.target.key,
-        )
+        meta = meta_of(event, self.source)
         self._outbox.add(Report(event, meta))
         self._more.set()
-        return identity
+        return meta.id
 
     async def _send_forever(self) -> None:
         backoff, is_started = Backoff(), False
@@ -253,6 +317,9 @@ class Probe:
                     _log.warning("%s: %d reports queued, retrying in %.1f s", error, self.waiting, pause)
                     await asyncio.sleep(pause)
                     continue
+                except SdkError as error:
+                    self._fail(error)
+                    return
                 except Exception:  # noqa: BLE001 - a probe that stopped to send would be taken for a dead one
                     pause = backoff.failed()
                     _log.exception("%d reports queued, retrying in %.1f s", self.waiting, pause)
@@ -265,6 +332,8 @@ class Probe:
     async def _settle(self, batch: Sequence[tuple[int, Report]], refused: Sequence[Refusal]) -> None:
         """Forget reports that need not be sent again, and tell those that do not count."""
         self._outbox.remove(number for number, _ in batch)
+        self.counts.sent += len(batch)
+        self.counts.last_success = time.time()
         self._note_outcomes([report for _, report in batch], refused)
         for refusal in refused:
             await self._refuse(refusal)
@@ -278,13 +347,14 @@ class Probe:
                 known.skip = _UNKNOWN_TARGET_BEATS - 1
 
     async def _refuse(self, refusal: Refusal) -> None:
+        self.counts.refused[refusal.reason] += 1
         if self._on_refusal is None:
             _log.warning("a report about %s does not count: %s: %s", refusal.subject, refusal.reason, refusal.message)
             return
         try:
-            if inspect.isawaitable(answer := self._on_refusal(refusal)):
-                await answer
+            await call(self._on_refusal, refusal)
         except Exception:  # noqa: BLE001 - a handler may raise anything, and reports go on
+            self.counts.failures["on_refusal"] += 1
             _log.exception("the handler of refusals failed")
 
     def _refuse_later(self, refusal: Refusal) -> None:
@@ -312,3 +382,29 @@ class Probe:
                 known.skip -= 1
                 continue
             self._put(known.event.model_copy(update={"observed_time": self._clock()}))
+
+
+def _target(target: TargetRef | str) -> TargetRef:
+    if isinstance(target, TargetRef):
+        return target
+    kinds = " or ".join(kind.value for kind in TargetKind)
+    try:
+        return TargetRef.parse(target)
+    except (ValueError, AttributeError):
+        raise InvalidValueError("target", target, f"expected Kind/name with the kind {kinds}") from None
+
+
+def _workload(workload: WorkloadRef | str | None) -> WorkloadRef | None:
+    if workload is None or isinstance(workload, WorkloadRef):
+        return workload
+    try:
+        return WorkloadRef.parse(workload)
+    except (ValueError, AttributeError):
+        raise InvalidValueError("workload", workload, "expected Kind/namespace/name") from None
+
+
+def _status(status: ConditionStatus | str) -> ConditionStatus:
+    try:
+        return ConditionStatus(status)
+    except ValueError:
+        raise InvalidValueError("status", status, "expected the text 'True', 'False' or 'Unknown'") from None

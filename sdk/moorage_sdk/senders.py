@@ -18,7 +18,7 @@ from moorage_schemas.envelope import to_structured
 from moorage_schemas.topics import DEAD_LETTERS
 from moorage_sdk.errors import PartlySentError, Refusal, TransportError
 from moorage_sdk.faststream import MoorageTopics, ReportPublisher, moorage_broker
-from moorage_sdk.http import client, retry_after
+from moorage_sdk.http import client, no_answer, refused_request, retry_after
 from moorage_sdk.outbox import Report
 from moorage_sdk.settings import Connection
 from moorage_sdk.signing import signer_of
@@ -28,9 +28,11 @@ _log = logging.getLogger(__name__)
 BATCH = "application/cloudevents-batch+json"
 _FINAL = range(400, 500)
 _TRIED_AGAIN = frozenset(
-    {httpx.codes.REQUEST_TIMEOUT, httpx.codes.TOO_EARLY, httpx.codes.TOO_MANY_REQUESTS, httpx.codes.CONFLICT}
+    {
+        *(httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN, httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED),
+        *(httpx.codes.REQUEST_TIMEOUT, httpx.codes.CONFLICT, httpx.codes.TOO_EARLY, httpx.codes.TOO_MANY_REQUESTS),
+    }
 )
-_WITHOUT_RIGHTS = frozenset({httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN})
 
 
 class Sender(Protocol):
@@ -45,6 +47,7 @@ class Sender(Protocol):
         Raises:
             TransportError: some or all were not sent, or it is not known. The same reports may be sent again.
             PartlySentError: as above, and it is known which.
+            SdkError: nothing can be sent at all, as with a token that is wrong.
         """
 
     async def stop(self) -> None:
@@ -63,6 +66,7 @@ class HttpSender:
         self._connection = connection
         self._transport = transport
         self._client: httpx.AsyncClient | None = None
+        self._has_worked = False
 
     async def start(self) -> None:
         """See `Sender`."""
@@ -77,19 +81,16 @@ class HttpSender:
         try:
             answer = await self._client.post("/v1/conditions", json=body, headers=headers)
         except httpx.HTTPError as error:
-            raise TransportError(f"{self._connection.base_url} does not answer: {error!r}") from error
+            raise no_answer(self._connection, error) from None
         document = _document(answer)
         if document.get("kind") == "ReportOutcomeList":
+            self._has_worked = True
             return _refusals(document, reports, retry_after(answer))
-        code, message = answer.status_code, str(document.get("message") or answer.text[:200])
+        code, message = answer.status_code, str(document.get("message") or answer.text[:200] or answer.reason_phrase)
         if code in _FINAL and code not in _TRIED_AGAIN:
             reason = str(document.get("reason") or code)
-            if code in _WITHOUT_RIGHTS:  # the token may be renewed, or the right be granted
-                raise TransportError(f"the gateway answers {code} {reason}: {message}")
             return [Refusal(report.meta.id, reason, message, report.subject) for report in reports]
-        if code >= httpx.codes.BAD_REQUEST:
-            raise TransportError(f"the gateway answers {code}: {message}", retry_after(answer))
-        return []
+        raise refused_request(self._connection, answer, message, has_worked=self._has_worked)
 
     async def stop(self) -> None:
         """See `Sender`."""

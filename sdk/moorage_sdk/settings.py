@@ -7,23 +7,33 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from aiokafka.abc import AbstractTokenProvider
 from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SASLScram256, SASLScram512
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from moorage_sdk.errors import SdkError, TransportError
+from moorage_sdk.errors import SdkError, SettingError, TransportError
 from moorage_sdk.tokens import ClientCredentials, TokenFile
 
 _WITH_PASSWORD = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SHA-512": SASLScram512}
 
 
 class Connection(BaseSettings):
-    """Each field is set by the environment variable `MOORAGE_` + its name in upper case."""
+    """Each field is set by the environment variable `MOORAGE_` + its name in upper case.
+
+    Raises:
+        SettingError: a setting is wrong.
+    """
 
     model_config = SettingsConfigDict(env_prefix="MOORAGE_", extra="ignore", frozen=True, hide_input_in_errors=True)
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            super().__init__(**given)
+        except ValidationError as error:
+            raise _invalid_setting(error) from None
 
     transport: Literal["auto", "http", "kafka"] = "auto"
     """`auto` speaks to Kafka if `bootstrap_servers` is set and `server` is not, otherwise to the gateway."""
@@ -187,6 +197,11 @@ class Connection(BaseSettings):
         """The gateway's address."""
         return self.server.rstrip("/") or "http://127.0.0.1:8080"
 
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether it shows the gateway no identity."""
+        return not (self.token.get_secret_value() or self.token_file or self.client_cert_file)
+
     def bearer(self) -> str:
         """The present token. Empty without one.
 
@@ -238,6 +253,19 @@ class Connection(BaseSettings):
             scope=self.kafka_oauth_scope,
             ca_file=self.kafka_oauth_ca_file,
         )
+
+
+def _invalid_setting(error: ValidationError) -> SettingError:
+    """Return the first problem, without the value if it may be secret."""
+    found = error.errors(include_url=False)[0]
+    rule = found["msg"].removeprefix("Value error, ")
+    if not found["loc"]:
+        return SettingError(rule)
+    field = str(found["loc"][0])
+    kind = Connection.model_fields.get(field)
+    is_secret = kind is None or kind.annotation is SecretStr
+    shown = "" if is_secret else f"invalid value {found['input']!r}: "
+    return SettingError(f"{field}: {shown}{rule}")
 
 
 def _content(field: str, path: str) -> str:

@@ -24,7 +24,7 @@ from moorage_sdk.errors import SdkError, TransportError
 from moorage_sdk.faststream.broker import moorage_broker
 from moorage_sdk.faststream.records import event_of
 from moorage_sdk.faststream.topics import CONSUMER
-from moorage_sdk.http import client, retry_after
+from moorage_sdk.http import client, no_answer, refused_request
 from moorage_sdk.settings import Connection
 from moorage_sdk.targets import Targets, target_of
 
@@ -35,8 +35,6 @@ _POLL_MS = 200
 _ASSIGNED_EVERY = 0.05  # seconds between two looks for the partitions
 _SILENCE = 45.0
 """Seconds without anything after which a stream of the gateway counts as broken. It sends comments more often."""
-
-_REFUSED = frozenset({httpx.codes.BAD_REQUEST, httpx.codes.NOT_FOUND, httpx.codes.METHOD_NOT_ALLOWED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +164,7 @@ class HttpSource:
         self._targets = targets
         self._client: httpx.AsyncClient | None = None
         self._transport = transport
+        self._has_worked = False
         self._last = ""
         """The id of the last event. Empty before the present was reached, because then it begins anew."""
 
@@ -185,7 +184,8 @@ class HttpSource:
                 headers=headers,
                 timeout=httpx.Timeout(_SILENCE, connect=10.0),
             ) as stream:
-                await _check(stream.response)
+                await self._check(stream.response)
+                self._has_worked = True
                 async for event in stream.aiter_sse():
                     match event.event:
                         case "reset":
@@ -206,8 +206,20 @@ class HttpSource:
                     if has_reached and event.id:
                         self._last = event.id
         except (httpx.HTTPError, SSEError) as error:
-            raise TransportError(f"the stream of {self._connection.base_url} was interrupted: {error!r}") from error
+            raise no_answer(self._connection, error) from None
         raise TransportError(f"{self._connection.base_url} has ended the stream", 0.0)
+
+    async def _check(self, answer: httpx.Response) -> None:
+        if answer.status_code == httpx.codes.OK:
+            return
+        text = (await answer.aread()).decode(errors="replace")
+        try:
+            message = str(json.loads(text).get("message", text))
+        except (ValueError, AttributeError):
+            message = text[:200]
+        if answer.status_code == httpx.codes.BAD_REQUEST:
+            raise SdkError(f"the gateway answers {answer.status_code} to GET {PATH}: {message}")
+        raise refused_request(self._connection, answer, message, has_worked=self._has_worked)
 
     async def stop(self) -> None:
         """See `Source`."""
@@ -225,19 +237,6 @@ def _has_ended(consumer: Any) -> bool:
 def _is_old(identity: str, last: str) -> bool:
     """Whether an event was there before. Ids are versions, and increase."""
     return identity.isdigit() and last.isdigit() and int(identity) <= int(last)
-
-
-async def _check(answer: httpx.Response) -> None:
-    if answer.status_code == httpx.codes.OK:
-        return
-    text = (await answer.aread()).decode(errors="replace")
-    try:
-        message = str(json.loads(text).get("message", text))
-    except (ValueError, AttributeError):
-        message = text[:200]
-    if answer.status_code in _REFUSED:
-        raise SdkError(f"the gateway answers {answer.status_code} to GET {PATH}: {message}")
-    raise TransportError(f"the gateway answers {answer.status_code}: {message}", retry_after(answer))
 
 
 def source_of(connection: Connection, targets: Targets, name: str) -> Source:

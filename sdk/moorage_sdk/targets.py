@@ -23,7 +23,7 @@ class Targets:
     def __init__(self, patterns: Collection[str] | None) -> None:
         for pattern in patterns or ():
             if "/" not in pattern:
-                raise InvalidValueError("targets", pattern, "Kind/name, such as Node/n1 or Node/*")
+                raise InvalidValueError("targets", pattern, "expected Kind/name, such as Node/n1 or Node/*")
         self.patterns = tuple(patterns) if patterns is not None else None
 
     def __contains__(self, target: str) -> bool:

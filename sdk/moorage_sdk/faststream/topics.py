@@ -49,7 +49,7 @@ class MoorageTopics:
         connection = connection or Connection()
         if broker.config.prefix:
             raise InvalidValueError(
-                "prefix", broker.config.prefix, "a router without one, because topics have fixed names"
+                "prefix", broker.config.prefix, "expected a router without one, because topics have fixed names"
             )
         self.broker = broker
         self.prefix = connection.topic_prefix
@@ -124,7 +124,7 @@ class MoorageTopics:
         for topic in topics:
             _check_topic(topic, has_targets=targets is not None, deployer=deployer)
         if ack_policy is AckPolicy.ACK_FIRST:
-            raise InvalidValueError("ack_policy", ack_policy.value, "one that acknowledges after the handler")
+            raise InvalidValueError("ack_policy", ack_policy.value, "expected one that acknowledges after the handler")
         if ours := sorted(_OURS & options.keys()):
             raise SdkError(f"{ours[0]}: not an option: expected FastStream's own subscriber for it")
         reading = Reading(
@@ -176,7 +176,9 @@ def summary(topic: Topic) -> str:
 
 def _check_topic(topic: Topic, *, has_targets: bool, deployer: str) -> None:
     if topic is CONDITION_REPORTS:
-        raise InvalidValueError("topic", topic.short, "conditions, because any program may write unchecked reports")
+        raise InvalidValueError(
+            "topic", topic.short, "expected conditions, because any program may write unchecked reports"
+        )
     if has_targets and "target" not in topic.key.split("|"):
         raise SdkError(f"targets: not for {topic.short}: its keys name no target")
     if deployer and "deployer" not in topic.event.model_fields:
@@ -196,6 +198,6 @@ def _check(handler: Callable[..., Any], topic: Topic, *, may_be_none: bool) -> N
             continue
         kinds = [kind for kind in (hint, *get_args(hint)) if kind in _EVENTS]
         if kinds and topic.event not in kinds:
-            raise InvalidValueError(f"{name}({parameter})", kinds[0].__name__, expected)
+            raise InvalidValueError(f"{name}({parameter})", kinds[0].__name__, f"expected {expected}")
         if kinds and may_be_none and hint is topic.event:
             raise SdkError(f"{name}({parameter}): tombstones have no event: expected {expected}, or tombstones=False")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -148,6 +149,47 @@ class Stage:
     @property
     def healthy(self) -> list[str]:
         return [f"{one.event.workload}|{one.event.target}" for one in self.sender.sent if one.event.type == HEALTHY]
+
+
+async def test_handlers_that_are_not_async_run_in_threads_and_are_counted() -> None:
+    sender, source = FakeSender(), FakeSource(Reset(), bound("a"), Present())
+    probe = Probe("deployer/x", sender=sender, heartbeat=0)
+    deployer = Deployer("deployer/x", decisions=source, probe=probe, heartbeat=0)
+    did: list[str] = []
+
+    def note(what: str) -> None:
+        assert threading.current_thread() is not threading.main_thread()
+        did.append(what)
+
+    @deployer.inventory
+    def inventory() -> list[Running]:
+        note("inventory")
+        return []
+
+    @deployer.on_placement
+    def place(event: WorkloadBound) -> None:
+        note(f"place {event.uid}")
+        if did.count("place a") == 1:
+            raise RuntimeError("the first time")
+
+    @deployer.on_eviction
+    def remove(removal: Remove) -> None:
+        note(f"remove {removal.running.uid}")
+
+    @deployer.health
+    def health(running: Running) -> bool:
+        note(f"health {running.uid}")
+        return False
+
+    task = asyncio.create_task(deployer.run())
+    await until(lambda: [one.event.status.value for one in sender.sent] == ["False"])
+    source.give(ended())
+    await until(lambda: did[-1] == "remove a")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert did == ["inventory", "place a", "place a", "health a", "remove a"]
+    assert deployer.counts.failures == {"on_placement": 1}
+    assert deployer.counts.decisions == {"bindings": 2}
 
 
 async def test_nothing_is_done_before_the_present_is_reached() -> None:
