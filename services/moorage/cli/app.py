@@ -56,6 +56,7 @@ COMMANDS: dict[str, Entry] = {
     ),
     "status": Entry("Show whether Moorage works: services, lag and last decisions, and the fleet in numbers.", _LOOK),
     "doctor": Entry("Check brokers, topics, permissions, clocks, certificates and settings, with remedies.", _LOOK),
+    "probe": Entry("Run a probe without code: a command, an HTTP or a TCP check.", _TARGETS, "probe:app"),
     "watch": Entry("Show events from the topics as they happen.", _LOOK),
     "explain": Entry("Explain the placement of a workload, or the state of a target.", _LOOK),
     "simulate": Entry("Show what a change would do, without making it.", _LOOK),
