@@ -103,8 +103,12 @@ def first_problem(error: ValidationError) -> InvalidValueError:
     """Return the first problem of a value that the contract refuses."""
     found = error.errors(include_url=False, include_context=False)[0]
     field = ".".join(python_name(part) for part in found["loc"]) or "value"
-    rule = re.sub(r"^(Input|String|Value) should ", "must ", found["msg"].removeprefix("Value error, "))
-    return InvalidValueError(field, found["input"], rule)
+    return InvalidValueError(field, found["input"], rule_of(found["msg"]))
+
+
+def rule_of(message: str) -> str:
+    """Return the rule of a message of pydantic."""
+    return re.sub(r"^(Input|String|Value) should ", "must ", message.removeprefix("Value error, "))
 
 
 def python_name(part: int | str) -> str:

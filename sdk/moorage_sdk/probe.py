@@ -46,6 +46,7 @@ BUFFER = 10_000
 """The number of reports that may wait while Moorage cannot be reached."""
 
 _BATCH = 500
+_KINDS = ", ".join(kind.value for kind in TargetKind)
 _TICK = timedelta(microseconds=1)
 _UNKNOWN_TARGET_BEATS = 6  # a target that is not declared is tried again, but seldom
 
@@ -387,11 +388,10 @@ class Probe:
 def _target(target: TargetRef | str) -> TargetRef:
     if isinstance(target, TargetRef):
         return target
-    kinds = " or ".join(kind.value for kind in TargetKind)
     try:
         return TargetRef.parse(target)
     except (ValueError, AttributeError):
-        raise InvalidValueError("target", target, f"expected Kind/name with the kind {kinds}") from None
+        raise InvalidValueError("target", target, f"expected Kind/name with the kind {_KINDS}") from None
 
 
 def _workload(workload: WorkloadRef | str | None) -> WorkloadRef | None:

@@ -14,7 +14,7 @@ from faststream.security import BaseSecurity, SASLOAuthBearer, SASLPlaintext, SA
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from moorage_sdk.errors import SdkError, SettingError, TransportError
+from moorage_sdk.errors import SdkError, SettingError, TransportError, rule_of
 from moorage_sdk.tokens import ClientCredentials, TokenFile
 
 _WITH_PASSWORD = {"PLAIN": SASLPlaintext, "SCRAM-SHA-256": SASLScram256, "SCRAM-SHA-512": SASLScram512}
@@ -258,7 +258,7 @@ class Connection(BaseSettings):
 def _invalid_setting(error: ValidationError) -> SettingError:
     """Return the first problem, without the value if it may be secret."""
     found = error.errors(include_url=False)[0]
-    rule = found["msg"].removeprefix("Value error, ")
+    rule = rule_of(found["msg"])
     if not found["loc"]:
         return SettingError(rule)
     field = str(found["loc"][0])

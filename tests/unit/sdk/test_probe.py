@@ -144,7 +144,10 @@ async def test_refusals_are_told_and_an_unknown_target_is_tried_seldom(sender: F
 @pytest.mark.parametrize(
     ("wrong", "error"),
     [
-        ({"target": "n1"}, "target: invalid value 'n1': expected Kind/name with the kind Node or Cluster or"),
+        (
+            {"target": "n1"},
+            "target: invalid value 'n1': expected Kind/name with the kind Node, Cluster, ManagedCluster",
+        ),
         ({"target": "Pod/n1"}, "target: invalid value 'Pod/n1': expected Kind/name"),
         ({"target": None}, "target: invalid value None: expected Kind/name"),
         ({"workload": "web"}, "workload: invalid value 'web': expected Kind/namespace/name"),
