@@ -50,9 +50,7 @@ def test_the_wheel_has_the_programs_and_the_examples_and_nothing_else(wheels: Wh
     pages = "services/moorage/console"
     shown = {name(path).removeprefix("services/") for path in files(".html", ".css", ".js", ".svg", under=pages)}
     assert {f"moorage/console/{one}" for one in ("templates/fleet.html", "static/htmx.min.js")} <= shown
-    others = {name(path) for path in files(".go", ".mod", ".ts", under="examples")}
-    examples = {f"moorage/_{one}" for one in _sources("examples") | others}
-    assert "moorage/_examples/go/deployer/main.go" in examples
+    examples = {f"moorage/_{one}" for one in _sources("examples")}
     assert "moorage/_examples/fleet/20-nodes.yaml" in examples
     assert _inside(wheels.moorage) == programs | examples | shown
 

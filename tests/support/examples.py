@@ -15,7 +15,8 @@ from typing import Final
 from tests.architecture.files import ROOT
 
 EXAMPLES: Final = ROOT / "examples"
-TYPESCRIPT: Final = EXAMPLES / "typescript"
+GO: Final = ROOT / "sdk" / "go"
+TYPESCRIPT: Final = ROOT / "sdk" / "typescript"
 
 
 def compiler_folder() -> Path:
@@ -47,7 +48,7 @@ def command(language: str, program: str) -> tuple[str, ...]:
     if language == "go":
         return (str(_go() / program),)
     if language == "typescript":
-        return ("node", str(_typescript() / f"{program}.js"))
+        return ("node", str(typescript() / "examples" / f"{program}.js"))
     return (sys.executable, "-u", str(EXAMPLES / f"{program}.py"))
 
 
@@ -58,13 +59,13 @@ def _compiler() -> Path:
 @cache
 def _go() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="moorage-go-"))
-    words = ["go", "build", "-o", f"{folder}/", "./deployer", "./probe"]
-    subprocess.run(words, cwd=EXAMPLES / "go", check=True)
+    words = ["go", "build", "-o", f"{folder}/", "./examples/deployer", "./examples/probe"]
+    subprocess.run(words, cwd=GO, check=True)
     return folder
 
 
 @cache
-def _typescript() -> Path:
+def typescript() -> Path:
     """The compiled programs. The types are checked, too."""
     folder = Path(tempfile.mkdtemp(prefix="moorage-typescript-"))
     (folder / "package.json").write_text('{"type": "module"}')

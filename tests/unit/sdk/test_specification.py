@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from tests.architecture.files import ROOT
 
+from moorage.cli.commands.schemas import TYPES
+from moorage.cli.contract.typescript import declarations
 from moorage_sdk.specification import documents
 
 
@@ -15,6 +17,10 @@ from moorage_sdk.specification import documents
 def test_the_committed_document_is_the_generated_one(name: str) -> None:
     committed = (ROOT / "sdk" / "generated" / f"{name}.json").read_text("utf-8")
     assert committed == documents()[name], "run `make schemas`"
+
+
+def test_the_committed_types_of_typescript_are_the_generated_ones() -> None:
+    assert (ROOT / TYPES).read_text("utf-8") == declarations(), "run `make schemas`"
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,15 @@ from moorage.cli.contract.asyncapi import document
 from moorage.cli.contract.compat import compare
 from moorage.cli.contract.jsonschemas import event_schema, resource_schema
 from moorage.cli.contract.kafka_roles import participants
+from moorage.cli.contract.typescript import declarations
 from moorage.cli.render.yaml_text import PlainDumper
 from moorage_schemas.topics import TOPICS
 
 CONTRACT_VERSION = "1.0.0"
 """The version of the AsyncAPI document. A new version of a topic requires a new major version."""
+
+TYPES = "sdk/typescript/src/contract.ts"
+"""The types of the contract in TypeScript, by their path in the checkout."""
 
 
 def schemas(
@@ -41,12 +45,16 @@ def schemas(
         typer.echo(f"breaking change: {change}", err=True)
     if check:
         differing = differences(folder / "generated", made)
+        differing = [f"schemas/generated/{name}" for name in differing]
+        types = folder.parent / TYPES
+        differing += [TYPES] if not types.is_file() or types.read_text("utf-8") != declarations() else []
         for name in differing:
-            typer.echo(f"schemas/generated/{name}: differs from the models; run `make schemas`", err=True)
+            typer.echo(f"{name}: differs from the models; run `make schemas`", err=True)
         if breaking or differing:
             raise typer.Exit(1)
         return
     write(folder / "generated", made)
+    (folder.parent / TYPES).write_text(declarations(), "utf-8")
     typer.echo(f"{len(made)} files in schemas/generated")
     if breaking:
         raise typer.Exit(1)

@@ -1,6 +1,6 @@
 // A deployer in TypeScript, written from the contract alone. A workload that runs is a file in a folder.
 //
-//     node --experimental-strip-types deployer.ts --folder running --target 'Node/*'      (Node 22.6 or newer)
+//     node --experimental-strip-types examples/deployer.ts --folder running --target 'Node/*'      (Node 22.6 or newer)
 //
 // It acknowledges evictions: done when the file is gone, failed when it cannot be removed, refused for workloads that
 // --protect names.
@@ -10,8 +10,8 @@ import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
-import { Gateway, Tables, runningKey, runningOf, targetKey, workloadKey } from "./moorage.ts";
-import type { Binding, DecisionEvent, Eviction, Report, Running } from "./moorage.ts";
+import { Gateway, Tables, runningKey, runningOf, targetKey, workloadKey } from "../src/index.ts";
+import type { Binding, DecisionEvent, Eviction, Report, Running } from "../src/index.ts";
 
 const HEARTBEAT = 10_000; // milliseconds: a quarter of the default grace period of a source
 const TRY_AGAIN = 1_000;
@@ -149,7 +149,7 @@ class Deployer {
     this.said.set(key, reason + message);
   }
 
-  private outcome(eviction: Eviction, status: string, reason = "", message = ""): Report {
+  private outcome(eviction: Eviction, status: Report["status"], reason = "", message = ""): Report {
     const { target, workload, workloadUid, generation: bindingGeneration } = eviction;
     const observedTime = new Date().toISOString();
     const source = this.source;

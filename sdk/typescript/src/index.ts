@@ -4,20 +4,14 @@
 import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 
-export interface Workload { kind: string; namespace: string; name: string; cluster?: string }
-export interface Target { kind: string; name: string; cluster?: string }
+import type { ConditionReported, EvictionDecided, TargetRef, WorkloadBound, WorkloadRef } from "./contract.ts";
 
-export interface Binding {
-  workload: Workload; target: Target; uid: string; generation: number; revision: number; replicas: number;
-  suspended?: boolean; // nothing is to be started or changed for now
-  preserved?: boolean; // the work stays when the binding ends, unless it was evicted
-}
 
-export interface Eviction {
-  workload: Workload; target: Target; workloadUid: string; generation: number;
-  state: string; purgeMode: string; reason: string; deadline: string | null;
-  deployer?: string; acknowledged?: unknown; // the source that has to acknowledge it, and what it has said
-}
+export type * from "./contract.ts";
+export type Workload = WorkloadRef;
+export type Target = TargetRef;
+export type Binding = WorkloadBound;
+export type Eviction = EvictionDecided;
 
 // What runs, with the numbers of the binding for which it was started.
 export interface Running {
@@ -37,7 +31,7 @@ export function parseTarget(key: string): Target {
   const [head = "", ...name] = key.split("/");
   const parts = head.split(":");
   const kind = parts.pop() ?? "";
-  return { kind, name: name.join("/"), ...(parts.length ? { cluster: parts.join(":") } : {}) };
+  return { kind: kind as Target["kind"], name: name.join("/"), ...(parts.length ? { cluster: parts.join(":") } : {}) };
 }
 
 export function runningOf(b: Binding): Running {
@@ -113,11 +107,8 @@ export class Tables {
   }
 }
 
-export interface Report {
-  target: Target; workload?: Workload; type: string; status: string; reason: string; message?: string;
-  observedTime: string; source: string;
-  workloadUid?: string; bindingGeneration?: number; // of the binding that the report is about
-}
+// A report with the name of its source, on which its id rests.
+export type Report = ConditionReported & { source: string };
 
 export interface Refusal { reason: string; message: string }
 export interface DecisionEvent { name: string; id: string; data: string }
@@ -221,7 +212,7 @@ function parse(text: string): DecisionEvent {
 }
 
 // The id follows from the observation, so a report that is sent again counts once.
-function idOf(report: Report): string {
+export function idOf(report: Report): string {
   const workload = report.workload ? workloadKey(report.workload) : "";
   const { source, target, type, observedTime, status, reason, workloadUid = "", bindingGeneration = 0 } = report;
   const binding = [workload, workloadUid, bindingGeneration];

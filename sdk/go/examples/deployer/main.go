@@ -21,7 +21,7 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/moorage/moorage"
+	moorage "moorage.io/go"
 )
 
 const (

@@ -1,11 +1,11 @@
 // A probe in TypeScript, written from the contract alone. It reports one condition of one target, once or repeatedly.
 //
-//     node --experimental-strip-types probe.ts Node/n1 DiskPressure=True --reason Full --every 10      (Node 22.6 or newer)
+//     node --experimental-strip-types examples/probe.ts Node/n1 DiskPressure=True --reason Full --every 10      (Node 22.6 or newer)
 
 import { parseArgs } from "node:util";
 
-import { Gateway, parseTarget, sleep } from "./moorage.ts";
-import type { Refusal, Report } from "./moorage.ts";
+import { Gateway, parseTarget, sleep } from "../src/index.ts";
+import type { Refusal, Report } from "../src/index.ts";
 
 const LIMIT = 30_000; // milliseconds for a single report
 const LONGEST = 10_000;
@@ -34,8 +34,8 @@ const { values, positionals } = parseArgs({
 });
 const [target, condition = ""] = positionals;
 const [type = "", status = ""] = condition.split("=");
-if (target === undefined || !status) {
-  console.error("probe: give a target (Kind/name) and a condition (TYPE=STATUS)");
+if (target === undefined || (status !== "True" && status !== "False" && status !== "Unknown")) {
+  console.error("probe: give a target (Kind/name) and a condition (TYPE=STATUS, with True, False or Unknown)");
   process.exit(2);
 }
 const gateway = new Gateway();

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"example.com/moorage/moorage"
+	moorage "moorage.io/go"
 )
 
 const (

@@ -1,3 +1,0 @@
-module example.com/moorage
-
-go 1.22

@@ -1,0 +1,3 @@
+module moorage.io/go
+
+go 1.22
