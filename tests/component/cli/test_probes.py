@@ -105,6 +105,26 @@ async def test_a_check_ends_with_the_probe(tmp_path: Path) -> None:
     await until(lambda: not is_alive(int(pid.read_text())))
 
 
+async def test_a_check_that_is_ended_while_it_starts_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    pids, before = list[int](), open_files()
+    started = asyncio.create_subprocess_exec
+
+    async def start(*words: str, **given: Any) -> asyncio.subprocess.Process:
+        process = await started(*words, **given)
+        pids.append(process.pid)
+        task.cancel()  # it arrives at the next time that the check waits
+        return process
+
+    monkeypatch.setattr("moorage.cli.probes.commands.asyncio.create_subprocess_exec", start)
+    task = asyncio.create_task(run("exec sleep 1000"))
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    assert not is_alive(pids[0])
+    monkeypatch.undo()
+    assert (await run_command(["/nowhere/check"], timeout=1, max_output=80)).outcome is UNKNOWN
+    await until(lambda: open_files() <= before)
+
+
 @pytest.mark.parametrize(
     ("kind", "ok_status", "statuses"),
     [

@@ -32,36 +32,34 @@ async def run_command(words: Sequence[str], *, timeout: float, max_output: int) 
         max_output: characters of its output that are kept. The rest is read and thrown away.
     """
     mine, its = os.pipe()
-    with os.fdopen(mine, "rb", buffering=0) as end:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *words, stdin=asyncio.subprocess.DEVNULL, stdout=its, start_new_session=True
-            )
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            return CheckResult(
-                CheckOutcome.UNKNOWN, f"{words[0]} cannot be started: {why}"[:max_output], "CheckNotStarted"
-            )
-        finally:
-            os.close(its)
-        reader = asyncio.StreamReader()
+    reader, kept = asyncio.StreamReader(), bytearray()
+    with os.fdopen(mine, "rb", buffering=0) as end, os.fdopen(its, "wb", buffering=0) as beginning:
         loop = asyncio.get_running_loop()
         pipe, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), end)
-        kept = bytearray()
-        reading = asyncio.create_task(_read(reader, kept, max_output * 4))  # bytes of a character in UTF-8
-        try:
-            async with asyncio.timeout(timeout):
-                code = await process.wait()
-        except TimeoutError:
-            return CheckResult(CheckOutcome.UNKNOWN, f"no result within {timeout:g} s", "CheckTimedOut")
-        finally:
-            _kill(process.pid)
-            await process.wait()
-            # A process that has left the group may hold the pipe open, and must not keep this one waiting.
-            await asyncio.wait([reading], timeout=_LAST_OUTPUT)
-            reading.cancel()
-            pipe.close()
-            _reap(process.pid)
+        with contextlib.closing(pipe):
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *words, stdin=asyncio.subprocess.DEVNULL, stdout=beginning, start_new_session=True
+                )
+            except (OSError, ValueError) as error:
+                why = error.strerror if isinstance(error, OSError) else error
+                text = f"{words[0]} cannot be started: {why}"[:max_output]
+                return CheckResult(CheckOutcome.UNKNOWN, text, "CheckNotStarted")
+            # Nothing waits between the start and here, so the process cannot outlive a cancellation.
+            beginning.close()
+            reading = asyncio.create_task(_read(reader, kept, max_output * 4))  # bytes of a character in UTF-8
+            try:
+                async with asyncio.timeout(timeout):
+                    code = await process.wait()
+            except TimeoutError:
+                return CheckResult(CheckOutcome.UNKNOWN, f"no result within {timeout:g} s", "CheckTimedOut")
+            finally:
+                _kill(process.pid)
+                await process.wait()
+                # A process that has left the group may hold the pipe open, and must not keep this one waiting.
+                await asyncio.wait([reading], timeout=_LAST_OUTPUT)
+                reading.cancel()
+                _reap(process.pid)
     text = _printable(kept.decode(errors="replace").strip()[:max_output])
     if code in _OUTCOMES:
         return CheckResult(_OUTCOMES[code], text)
