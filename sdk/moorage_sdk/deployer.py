@@ -114,6 +114,7 @@ class Deployer:
         self._running: dict[str, list[Running]] = {}
         self._changed: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._reports: set[asyncio.Task[None]] = set()
         self._told: dict[str, tuple[int, int]] = {}
         """The generation and revision of the eviction that was announced last, by the key of the binding."""
 
@@ -223,9 +224,10 @@ class Deployer:
                 try:
                     await self._follow()
                 finally:
-                    for task in (health, *self._tasks.values()):
+                    ending = (health, *self._tasks.values(), *self._reports)
+                    for task in ending:
                         task.cancel()
-                    await asyncio.gather(health, *self._tasks.values(), return_exceptions=True)
+                    await asyncio.gather(*ending, return_exceptions=True)
         except asyncio.CancelledError:
             if not is_asked_to_end:
                 raise
@@ -452,7 +454,10 @@ class Deployer:
         wanted = self._decisions.wanted(key)
         for one in self._running.get(key, []):
             if wanted is not None and one.uid == wanted.uid:
-                asyncio.get_running_loop().create_task(self._report_one(one)).add_done_callback(_log_failure)
+                task = asyncio.get_running_loop().create_task(self._report_one(one))
+                self._reports.add(task)
+                task.add_done_callback(self._reports.discard)
+                task.add_done_callback(_log_failure)
 
     async def _report_one(self, running: Running) -> None:
         status: ConditionStatus | str | bool = ConditionStatus.TRUE
