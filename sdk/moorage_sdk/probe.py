@@ -141,6 +141,7 @@ class Probe:
         self._user: asyncio.Task[object] | None = None
         """The task that is within `async with`."""
 
+        self._is_ending = False
         self._failure: SdkError | None = None
         self.counts = Counts()
         """Counts since its start, for `moorage_sdk.metrics`."""
@@ -158,7 +159,7 @@ class Probe:
     async def __aenter__(self) -> Self:
         if self._user is not None:
             raise SdkError(f"probe {self.source}: in use: expected one `async with` at a time")
-        self._user, self._failure = asyncio.current_task(), None
+        self._user, self._failure, self._is_ending = asyncio.current_task(), None, False
         self._tasks = [asyncio.create_task(self._send_forever(), name="moorage-probe-send")]
         if self._heartbeat > 0:
             self._tasks.append(asyncio.create_task(self._beat_forever(), name="moorage-probe-heartbeat"))
@@ -167,6 +168,7 @@ class Probe:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_ending = True
         if self._failure is None and (kind is None or issubclass(kind, Exception)):
             with contextlib.suppress(TimeoutError, SdkError):
                 async with asyncio.timeout(self._closing):
@@ -282,7 +284,7 @@ class Probe:
         """End the use of the probe: nothing can be sent."""
         self._failure = error
         self._sent.set()
-        if self._user is not None and not self._user.done():
+        if self._user is not None and not self._is_ending:  # its end raises the error itself
             self._user.cancel()
 
     def _put(self, event: ConditionReported) -> str:

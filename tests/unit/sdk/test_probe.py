@@ -216,6 +216,18 @@ async def test_an_error_that_is_final_ends_the_use_of_the_probe(sender: FakeSend
         await run(waits=False)
 
 
+async def test_an_error_that_is_final_at_the_end(sender: FakeSender) -> None:
+    sender.error = SdkError("the gateway answers 401: no")
+
+    async def run() -> None:
+        async with Probe("probe/x", sender=sender) as probe:
+            await probe.report("Node/a", "Ready", "True")
+
+    with pytest.raises(SdkError, match="the gateway answers 401: no"):
+        await run()
+    assert not sender.is_open
+
+
 async def test_another_cancellation_goes_on(sender: FakeSender) -> None:
     sender.error = SdkError("final")
 
