@@ -260,9 +260,17 @@ async def test_topics_plan_names_a_remedy_for_what_would_lose_records(broker: Br
     await create(settings, {CONDITIONS: CONDITIONS.config(), CONDITION_REPORTS: compacted})
     await create(replace_partitions(settings, 3), {TAINTS: TAINTS.config()})
     await create_named(settings, f"{settings.topic_prefix}.conditions.v2")
-    shown = await topics(settings, "plan", "--overwrite", "-o", "json")
-    assert shown.exit_code == 1
-    found = {(one["topic"], one["difference"]): one for one in json.loads(shown.stdout)["items"]}
+    found: dict[tuple[str, str], dict[str, str]] = {}
+
+    async def all_are_listed() -> bool:
+        # A broker learns of a new topic a moment after the answer.
+        shown = await topics(settings, "plan", "--overwrite", "-o", "json")
+        assert shown.exit_code == 1
+        found.update({(one["topic"], one["difference"]): one for one in json.loads(shown.stdout)["items"]})
+        present_ = {topic for topic, difference in found if difference != "topic"}
+        return len(present_) == 2 and (f"{settings.topic_prefix}.conditions.v2", "topic") in found
+
+    await until(all_are_listed, message="the topics are not listed")
     reports, taints = (topic.name(settings.topic_prefix) for topic in (CONDITION_REPORTS, TAINTS))
     policy = found[reports, "cleanup.policy"]
     assert (policy["action"], policy["present"], policy["wanted"]) == ("refuse", "compact", "delete")
