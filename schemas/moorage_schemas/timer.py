@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -34,6 +34,9 @@ class SetTimer(Model):
 
     correlation_id: str = ""
     """The correlation id of the chain that set the timer. `TimerFired` continues the chain, also after a restart."""
+
+    traceparent: Annotated[str, Field(exclude_if=lambda context: not context)] = ""
+    """The trace context of the chain that set the timer. Empty in records of earlier versions."""
 
 
 class TimerFired(Model):

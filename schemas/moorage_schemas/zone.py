@@ -7,7 +7,7 @@ The taint-manager reports each node to the governor (`zone-members`). The govern
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 from pydantic import ConfigDict, Field
 
@@ -63,6 +63,9 @@ class ZoneMembered(Model):
 
     correlation_id: str = ""
     """The correlation id of the chain that began the incident. The grant continues the chain, possibly much later."""
+
+    traceparent: Annotated[str, Field(exclude_if=lambda context: not context)] = ""
+    """The trace context of the chain that began the incident. Empty in records of earlier versions."""
 
 
 class ZoneWaiting(Model):

@@ -126,6 +126,8 @@ class Deployer:
 
         self.counts: Counts = self._probe.counts
         """Counts since its start, for `moorage_sdk.metrics`. It includes its probe."""
+        self._traces: dict[str, tuple[int, str]] = {}
+        """The generation and the trace context of the last eviction by the key of the binding."""
 
         self.caught_up = asyncio.Event()
         """Set when the decisions have been read to the present for the first time, and everything was acted on once."""
@@ -264,8 +266,14 @@ class Deployer:
         if isinstance(item.event, WorkloadBound) or item.topic == "bindings":
             decisions.fold_binding(item.key, item.event if isinstance(item.event, WorkloadBound) else None)
             return item.key
-        decisions.fold_eviction(item.key, item.event if isinstance(item.event, EvictionDecided) else None)
-        return item.key.rpartition("|")[0]
+        event = item.event if isinstance(item.event, EvictionDecided) else None
+        decisions.fold_eviction(item.key, event)
+        key = item.key.rpartition("|")[0]
+        if event is None:
+            self._traces.pop(key, None)
+        elif item.traceparent:
+            self._traces[key] = (event.generation, item.traceparent)
+        return key
 
     async def _act_on_all(self, decisions: Decisions) -> None:
         """Everything is known up to the present: act on all of it, and on all that runs."""
@@ -436,6 +444,7 @@ class Deployer:
         if self._acknowledged.get(key) == said:
             return
         self._acknowledged[key] = said
+        generation, trace = self._traces.get(key, (0, ""))
         await self._probe.report(
             event.target,
             EVICTED,
@@ -445,6 +454,7 @@ class Deployer:
             workload=event.workload,
             workload_uid=event.workload_uid,
             binding_generation=event.generation,
+            traceparent=trace if generation == event.generation else "",
         )
 
     # Health.

@@ -197,6 +197,7 @@ class Probe:
         workload_uid: str = "",
         binding_generation: int = 0,
         observed_time: datetime | None = None,
+        traceparent: str = "",
     ) -> str:
         """Report a condition. It returns when the report waits to be sent; `flush` waits until it is.
 
@@ -211,6 +212,7 @@ class Probe:
             workload_uid: the `uid` of the binding for which the workload runs. A deployer gives it.
             binding_generation: the `generation` of that binding.
             observed_time: when it was observed. Now, if None.
+            traceparent: the W3C trace context that the report follows on, such as that of the event that it answers.
 
         Returns:
             The id of the report.
@@ -247,7 +249,7 @@ class Probe:
         if wrong is not None:
             raise InvalidValueError(python_name(wrong.field), wrong.value, wrong.rule)
         self._known[condition] = _Known(event, asyncio.get_running_loop().time())
-        return self._put(event)
+        return self._put(event, traceparent)
 
     def forget(
         self,
@@ -287,14 +289,14 @@ class Probe:
         if self._user is not None and not self._is_ending:  # its end raises the error itself
             self._user.cancel()
 
-    def _put(self, event: ConditionReported) -> str:
+    def _put(self, event: ConditionReported, traceparent: str = "") -> str:
         """Give a report to the outbox, with a time that is later than the last one of its condition."""
         condition = condition_of(event)
         last = self._last_time.get(condition)
         if last is not None and event.observed_time <= last:  # the clock stood still, or was set back
             event = event.model_copy(update={"observed_time": last + _TICK})
         self._last_time[condition] = event.observed_time
-        meta = meta_of(event, self.source)
+        meta = meta_of(event, self.source)._replace(traceparent=traceparent)
         self._outbox.add(Report(event, meta))
         self._more.set()
         return meta.id

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,6 +57,9 @@ class Decision:
     key: str
     event: Model | None
     """None for a tombstone."""
+
+    traceparent: str = ""
+    """The trace context of the record. Empty over HTTP, and for records of earlier versions."""
 
 
 Item = Reset | Present | Decision
@@ -117,7 +120,7 @@ class KafkaSource:
                         positions[tp] = record.offset + 1
                         key, topic = (record.key or b"").decode(), self._topics[tp.topic]
                         if str(target_of(topic, key)) in self._targets:
-                            yield Decision(topic.short, key, event_of(topic, record.value))
+                            yield Decision(topic.short, key, event_of(topic, record.value), _trace_of(record.headers))
                 # After the markers of a transaction there are no records, only a position.
                 if not has_reached and all([await consumer.position(tp) >= end for tp, end in ends.items()]):
                     has_reached = True
@@ -226,6 +229,10 @@ class HttpSource:
         if self._client is not None:
             opened, self._client = self._client, None
             await opened.aclose()
+
+
+def _trace_of(headers: Iterable[tuple[str, bytes | None]]) -> str:
+    return next(((value or b"").decode("latin-1") for name, value in headers if name == "traceparent"), "")
 
 
 def _has_ended(consumer: Any) -> bool:

@@ -58,6 +58,7 @@ COMMANDS: dict[str, Entry] = {
     "doctor": Entry("Check brokers, topics, permissions, clocks, certificates and settings, with remedies.", _LOOK),
     "probe": Entry("Run a probe without code: a command, an HTTP or a TCP check.", _TARGETS, "probe:app"),
     "watch": Entry("Show events from the topics as they happen.", _LOOK),
+    "logs": Entry("Show the logs of the local `moorage up`, merged by time.", _LOOK),
     "explain": Entry("Explain the placement of a workload, or the state of a target.", _LOOK),
     "simulate": Entry("Show what a change would do, without making it.", _LOOK),
     "replay": Entry("Decide again on recorded input, and compare the results byte for byte.", _LOOK),

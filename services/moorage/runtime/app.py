@@ -33,6 +33,7 @@ from moorage.runtime.kafka.partition.watchdog import Watchdog
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.kafka.tables.shared_reader import SharedReader
 from moorage.runtime.process.clock import MACHINE, Clock, CorrectedClock
+from moorage.runtime.process.decision_log import report_left_out
 from moorage.runtime.process.failures import EXIT_FAILED, RuntimeFailure, end_task, restarted
 from moorage.runtime.process.fleet_metrics import FleetMetrics
 from moorage.runtime.process.health import HttpServer, health_app
@@ -282,6 +283,7 @@ class _Process:
             await self._brokers_clock.stop()
         if self._http is not None:
             await self._http.stop()
+        report_left_out()
 
     async def _report_ready(self) -> None:
         began = asyncio.get_running_loop().time()

@@ -8,6 +8,7 @@ freely, but only through `Service.apply`, which the restore uses as well.
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from moorage.runtime.measures import Measure
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.topics import Topic, partition_of
+from moorage_schemas.trace_context import traceparent_of
 
 
 class RawRecord(Struct, frozen=True, gc=False):
@@ -104,8 +106,9 @@ class Emit(Struct, frozen=True, gc=False):
     """The service that it is for, if no other acts on it. In a chain with that service, which has it at once, it waits
     until something follows from it that does not, or as above."""
 
-    before: object = None
-    """The part of the state that the record replaces, if the metrics of the service need it."""
+    before: Any = None
+    """The part of the state that the record replaces, if the metrics or the lines of the service need it. It is not
+    written."""
 
     @property
     def event(self) -> Model | None:
@@ -124,15 +127,16 @@ def child_meta(emit: Emit, *, source: str, now: datetime, ordinal: int = 0, conf
         ordinal: distinguishes several events of one step, for one key from one cause.
         configuration: the generation of the configuration by which it was decided; 0 for none.
     """
+    identity = child_id(emit, ordinal)
     return Meta(
-        id=child_id(emit, ordinal),
+        id=identity,
         source=source,
         type=emit.topic.event_type,
         time=now,
         subject=emit.key,
         correlation_id=emit.cause.correlation,
         causation_id=emit.cause.id,
-        traceparent=emit.cause.traceparent,
+        traceparent=traceparent_of(identity, emit.cause.correlation, emit.cause.traceparent),
         configuration=configuration,
     )
 
@@ -299,6 +303,20 @@ class RowFormat(Protocol):
 S = TypeVar("S")
 
 
+class DecisionLines(Protocol):
+    """Takes the log lines about one record of a decision."""
+
+    def wants(self, kind: str, level: int = logging.INFO) -> bool:
+        """Return whether a line of this kind is to be written now. If it is not, for its rate, it is counted."""
+
+    def write(self, kind: str, fields: Mapping[str, object], level: int = logging.INFO) -> None:
+        """Write a line. Empty fields are left out."""
+
+
+Describe = Callable[[Emit, DecisionLines], None]
+"""Writes the log lines about a record that is committed. It is called only then, and never in a simulation."""
+
+
 class Service(ABC, Generic[S]):
     """A service as pure functions over the state of one partition."""
 
@@ -355,6 +373,9 @@ class Service(ABC, Generic[S]):
     rows: ClassVar[Mapping[Topic, RowFormat]] = MappingProxyType({})
     """Tables with so many records that their models would take most of the time of a restore. A restore gives their
     records to `apply` as rows where it can."""
+
+    lines: ClassVar[Mapping[Topic, Describe]] = MappingProxyType({})
+    """The descriptions of the records that are decisions, for the log (docs/logs.md)."""
 
     @abstractmethod
     def new_state(self, partition: int) -> S:

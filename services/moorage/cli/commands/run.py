@@ -25,6 +25,7 @@ from moorage.runtime.kafka.tables.shared_reader import SharedReader
 from moorage.runtime.process.failures import EXIT_FAILED, RuntimeFailure, first_of
 from moorage.runtime.process.logs import configure_logs
 from moorage.runtime.process.member import MemberMaker
+from moorage.runtime.process.trace_setup import configure_traces, stop_traces
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.settings.unknown_variables import unknown_variables
 
@@ -79,6 +80,14 @@ def _end_with_parent() -> None:
 
 def _run(chosen: list[str], settings: Settings) -> int:
     configure_logs(settings)
+    configure_traces()
+    try:
+        return _run_all(chosen, settings)
+    finally:
+        stop_traces()
+
+
+def _run_all(chosen: list[str], settings: Settings) -> int:
     # The runtime creates it, because it reads the number of partitions from Kafka.
     others = {services.WEBHOOKS, services.QUERY, services.GATEWAY}
     made = [partial(services.make, name) for name in chosen if name not in others]

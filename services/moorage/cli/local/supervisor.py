@@ -20,6 +20,7 @@ from typing import IO, Protocol
 import httpx
 
 from moorage.cli.errors import CliError
+from moorage.cli.local.log_files import rotate
 from moorage.runtime.settings.state_folders import make_private
 
 _BACKOFF_FIRST, _BACKOFF_MAX = 0.5, 30.0
@@ -28,6 +29,7 @@ _GRACE = 15.0  # seconds a child may take to stop before it is killed
 _POLL = 0.1
 _TRIES_BEFORE_READY = 3  # a child that ends this often before it is ready will never be ready
 _TAIL_LINES = 15
+_ROTATE = 10.0  # seconds between two checks of the sizes of logs
 
 Say = Callable[[str], None]
 
@@ -141,12 +143,14 @@ class Supervisor:
         self._follow = follow
         self._launch = launch
         self._stopping = asyncio.Event()
+        self._rotating: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start all children."""
         for child in self.children:
             await self._spawn(child)
             child.task = asyncio.create_task(self._keep(child), name=f"keep {child.spec.name}")
+        self._rotating = asyncio.create_task(self._rotate(), name="rotate logs")
 
     async def until_ready(self, seconds: float) -> None:
         """Return when every child is ready.
@@ -176,6 +180,9 @@ class Supervisor:
         for child in self.children:
             if child.task is not None:
                 await child.task
+        if self._rotating is not None:
+            self._rotating.cancel()
+            await asyncio.gather(self._rotating, return_exceptions=True)
 
     def kill(self) -> None:
         """Kill all children at once."""
@@ -212,6 +219,16 @@ class Supervisor:
                 return
             delay = min(delay * 2, _BACKOFF_MAX)
             await self._spawn(child)
+
+    async def _rotate(self) -> None:
+        """Keep the logs small. They would otherwise grow for as long as the children run."""
+        while True:
+            for child in self.children:
+                try:
+                    await asyncio.to_thread(rotate, child.spec.log)
+                except OSError as error:
+                    self._say(f"{child.spec.log} was emptied, and its lines are lost: {error.strerror or error}")
+            await asyncio.sleep(_ROTATE)
 
     async def _spawn(self, child: Child) -> None:
         spec = child.spec

@@ -41,6 +41,13 @@ class DocumentFormat(StrEnum):
 FormatOption = Annotated[Format, typer.Option("-o", "--output", help="json, yaml, wide (more columns) or name.")]
 
 
+class LogFormat(StrEnum):
+    """How lines of logs are written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 class EventFormat(StrEnum):
     """How events are written."""
 

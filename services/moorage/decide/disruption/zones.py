@@ -219,6 +219,10 @@ class ZoneTable:
         if known is not None and not self._zones[known.zone].nodes:
             del self._zones[known.zone]
 
+    def record(self, name: str) -> ZoneChanged | None:
+        """Return the record of a zone; None when it has none."""
+        return self._records.get(name)
+
     def set_record(self, name: str, record: ZoneChanged | None) -> None:
         """Apply the record of a zone. None means that the zone has no nodes left."""
         before = self._records.pop(name, None)

@@ -35,6 +35,7 @@ class Timer(Struct, gc=False):
 
     subject: str
     correlation_id: str
+    traceparent: str = ""
     fired: int = 0
     """The highest generation that has fired."""
 

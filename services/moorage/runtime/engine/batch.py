@@ -370,15 +370,6 @@ class BatchProcessor(Generic[S]):
                 emits = [dead_letter(self._service.name, bad, decision.now)]
         else:
             emits = [dead_letter(self._service.name, bad, decision.now)]
-        log.warning(
-            "record.refused",
-            service=self._service.name,
-            topic=bad.topic.short,
-            partition=self._partition,
-            offset=bad.offset,
-            reason=bad.reason,
-            problem=bad.message,
-        )
         self._add_refusal(decision, emits, bad)
         self._passed(bad, decision)
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import structlog
-
 from moorage.runtime.engine.batch import BatchDecision
 from moorage.runtime.engine.journal import STEPS_HEADER, Part, TaskBook, fits, heading, texts
 from moorage.runtime.process import metrics
-from moorage.runtime.process.logs import bound_to
+from moorage.runtime.process.traces import traceparent_in
 from moorage.runtime.service import Emit, Service, child_id, child_meta, id_text, source_name
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire import codec
@@ -33,13 +30,12 @@ from moorage_schemas.topics import (
     Topic,
     partition_of,
 )
-
-log = structlog.get_logger(__name__)
+from moorage_schemas.trace_context import LENGTH
 
 _SPEC_VERSION = header_bytes("ce_specversion", b"1.0")
 _CONTENT_TYPE = header_bytes(CONTENT_TYPE, b"application/json")
 _HASHED = 32  # the length of an id, which is a hash
-_HEADERS = 9  # the headers that every record has
+_HEADERS = 10  # the headers that every record has
 
 
 def _named(name: str) -> bytes:
@@ -52,7 +48,9 @@ _ID_AT = 1 + len(_SPEC_VERSION) + len(_ID)
 """Where the id is in the headers, after their number."""
 
 _SUBJECT, _CORRELATION, _CAUSATION = map(_named, ("ce_subject", "ce_correlationid", "ce_causationid"))
-_TRACE = _named("traceparent")
+_TRACE = _named("traceparent") + VARINT[LENGTH]
+_SPAN = 36, 52
+"""The place of the span's id in a `traceparent`."""
 
 
 class _Place(NamedTuple):
@@ -68,7 +66,7 @@ class _Place(NamedTuple):
     """The headers with the positions, for a state record."""
 
     headers: int
-    """The number of headers without a trace and a configuration."""
+    """The number of headers without a configuration."""
 
 
 _NOWHERE = _Place(None, "", is_state=False, middle=b"", sources=b"", headers=0)
@@ -130,11 +128,7 @@ class Encoder:
                     by = header_bytes(CONFIGURATION_HEADER, b"%d" % generation) if generation else b""
                 cause_id = cause.id.encode()
                 correlation = cause.correlation_id.encode() or cause_id
-                count, trace = place.headers + (generation > 0), b""
-                if cause.traceparent:
-                    trace = cause.traceparent.encode()
-                    trace = join((_TRACE, varint[len(trace)], trace))
-                    count += 1
+                identity = _id(emit, ordinals)
                 key_length = varint[len(raw_key)]
                 record = join(
                     (
@@ -142,10 +136,10 @@ class Encoder:
                         raw_key,
                         NULL if value is None else varint[len(value)],
                         value or b"",
-                        varint[count],
+                        varint[place.headers + (generation > 0)],
                         _SPEC_VERSION,
                         _ID,
-                        _id(emit, ordinals),
+                        identity,
                         place.middle,
                         key_length,
                         raw_key,
@@ -155,14 +149,13 @@ class Encoder:
                         _CAUSATION,
                         varint[len(cause_id)],
                         cause_id,
-                        trace,
+                        _TRACE,
+                        trace_of(cause, identity),
                         by,
                         place.sources,
                     )
                 )
                 records.append(Outgoing(place.topic, partition, raw_key, value, record))
-        if log.is_enabled_for(logging.DEBUG):
-            self._log_events(decision, records)
         return records
 
     def attributes(self, emit: Emit, record: Outgoing, now: datetime, configuration: int) -> Meta | None:
@@ -172,36 +165,25 @@ class Encoder:
         """
         if emit.meta is not None or not emit.key:
             return None
-        begin, cause = record.begin + _ID_AT, emit.cause
+        cause, identity = emit.cause, id_in(record)
         return codec.new_meta(
             (
-                record.record[begin : begin + _HASHED].decode(),
+                identity,
                 self._source,
                 emit.topic.event_type,
                 now,
                 emit.key,
                 cause.correlation,
                 cause.id,
-                cause.traceparent,
+                trace_of(cause, identity.encode()).decode(),
                 configuration,
                 (),
             )
         )
 
     def _meta(self, emit: Emit, now: datetime, id_: str, configuration: int) -> Meta:
-        return child_meta(emit, source=self._source, now=now, configuration=configuration)._replace(id=id_)
-
-    def _log_events(self, decision: BatchDecision, records: Sequence[Outgoing]) -> None:
-        """Log every event of a decision with its id, its correlation id and its subject."""
-        for (emit, _), record in zip(decision.emits, records, strict=True):
-            with bound_to(emit.cause, emit.partition_key, service=self._name):
-                log.debug(
-                    "event.decided",
-                    topic=emit.topic.short,
-                    key=emit.key,
-                    id=dict(record.headers)["ce_id"].decode(),
-                    tombstone=emit.content is None,
-                )
+        meta = child_meta(emit, source=self._source, now=now, configuration=configuration)
+        return meta._replace(id=id_, traceparent=trace_of(emit.cause, id_.encode()).decode())
 
     def _place(self, topic: Topic, time: bytes, sources: bytes) -> _Place:
         is_state = topic in self._changelogs
@@ -245,6 +227,22 @@ class Encoder:
 
 _DECIDED = frozenset(topic.short for topic in (EVICTIONS, PLACEMENTS, TAINTS))
 """The topics whose events state when the report was made that led to them."""
+
+
+def trace_of(cause: Meta, identity: bytes) -> bytes:
+    """Return the `traceparent` of an event with this id: that of its cause, with a span of its own."""
+    incoming = cause.traceparent
+    if len(incoming) == LENGTH:  # events from outside were checked when they were read
+        begin, end = _SPAN
+        known = incoming.encode()
+        return known[:begin] + identity[: end - begin] + known[end:]
+    return traceparent_in(identity.decode(), cause.correlation, incoming).encode()
+
+
+def id_in(record: Outgoing) -> str:
+    """Return the id of a record that `Encoder.records` has made with an id of its own."""
+    begin = record.begin + _ID_AT
+    return record.record[begin : begin + _HASHED].decode()
 
 
 def _id(emit: Emit, ordinals: dict[str, int]) -> bytes:

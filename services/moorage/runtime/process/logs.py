@@ -1,4 +1,4 @@
-"""Structured logs without secrets: JSON for machines, coloured lines for a terminal.
+"""Structured logs without secrets: JSON for machines, coloured lines for a terminal. The time is first in each line.
 
 No line should have a secret; redaction is the last line of defence. A value is redacted if its key names a secret, such
 as `authorization` or `sasl_password`. Within texts, so are bearer tokens, JSON Web Tokens, passwords in URLs, and the
@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, TextIO
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, TextIO
 
 import orjson
 import structlog
@@ -82,6 +83,17 @@ def _inside(value: Any, depth: int) -> Any:
     return [_clean("", inner, depth) for inner in value]
 
 
+_FIRST: Final = ("time", "level", "event")
+"""The fields with which each line begins, in this order."""
+
+
+def in_order(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Put the time, the level and the event first. A processor of structlog."""
+    return {name: event[name] for name in _FIRST if name in event} | {
+        name: value for name, value in event.items() if name not in _FIRST
+    }
+
+
 _QUIET = ("aiokafka", "faststream", "uvicorn", "asyncio")
 _TALKATIVE = ("httpx",)
 """Loggers that write a line for each request at the level info."""
@@ -95,15 +107,14 @@ def configure_logs(settings: Settings, *, stream: TextIO | None = None) -> None:
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.MaybeTimeStamper(fmt="iso", utc=True, key="time"),
     ]
     renderer: Any = (
-        structlog.processors.JSONRenderer(serializer=_json)
-        if as_json
-        else structlog.dev.ConsoleRenderer(colors=out.isatty())
+        structlog.processors.JSONRenderer(serializer=_json) if as_json else console_renderer(colors=out.isatty())
     )
     # A traceback becomes text here, without the values of variables, so that secrets can be taken out of it.
-    errors: list[Any] = [structlog.processors.format_exc_info, redact]
+    errors: list[Any] = [structlog.processors.format_exc_info, redact, in_order]
+    _Direct.out, _Direct.level = out if as_json else None, level
     structlog.configure(
         processors=[*shared, structlog.stdlib.PositionalArgumentsFormatter(), *errors, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -132,6 +143,107 @@ def configure_logs(settings: Settings, *, stream: TextIO | None = None) -> None:
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
 
 
+def console_renderer(*, colors: bool) -> structlog.dev.ConsoleRenderer:
+    """Return the renderer of lines for people. It leaves the order of the fields as it is."""
+    return structlog.dev.ConsoleRenderer(colors=colors, timestamp_key="time", sort_keys=False)
+
+
+class _Direct:
+    """Where JSON lines go that need none of structlog's processors."""
+
+    out: TextIO | None = None
+    level: int = logging.CRITICAL
+
+
+_log = structlog.get_logger(__name__)
+_LEVELS: Final = {
+    logging.DEBUG: "debug",
+    logging.INFO: "info",
+    logging.WARNING: "warning",
+    logging.ERROR: "error",
+}
+_SUSPECT: Final = (
+    "bearer",
+    "basic",
+    "eyj",
+    "://",
+    "-----begin",
+    "authorization",
+    "cookie",
+    "passphrase",
+    "passwd",
+    "password",
+    "secret",
+    "token",
+    "apikey",
+    "api_key",
+    "api-key",
+    "privatekey",
+    "private_key",
+    "private-key",
+)
+"""Each text that a rule of `redact` changes contains one of these, in lower case."""
+
+
+def lowest_level() -> int:
+    """Return the lowest level of which lines are written; that of no line before `configure_logs` was called."""
+    return _Direct.level
+
+
+def time_text(seconds: float) -> str:
+    """Return a time, in seconds since the epoch, as lines have it."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+class Line(NamedTuple):
+    """A line to write."""
+
+    time: str
+    event: str
+    fields: Mapping[str, object]
+    level: int
+
+
+def write_lines(lines: Sequence[Line]) -> None:
+    """Write some lines, each the same as that of a structlog logger. Empty fields are left out.
+
+    The way of most lines is short: no context, no exception, and no word that could belong to a secret.
+    """
+    out = _Direct.out
+    if out is None or structlog.contextvars.get_contextvars():
+        for line in lines:
+            _log.log(line.level, line.event, **_filled(line), time=line.time)
+        return
+    texts = [
+        _json({"time": line.time, "level": _LEVELS[line.level], "event": line.event, **_filled(line)}) + "\n"
+        for line in lines
+    ]
+    text = "".join(texts)
+    if not _is_suspect(text):
+        out.write(text)
+        out.flush()
+        return
+    for line, one in zip(lines, texts, strict=True):
+        if _is_suspect(one):
+            _log.log(line.level, line.event, **_filled(line), time=line.time)
+        else:
+            out.write(one)
+    out.flush()
+
+
+def _is_suspect(text: str) -> bool:
+    lowered = text.lower()
+    return any(word in lowered for word in _SUSPECT)
+
+
+def _filled(line: Line) -> dict[str, Any]:
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in line.fields.items()
+        if value is not None and value not in ("", ())
+    }
+
+
 @contextmanager
 def bound_to(meta: Meta, target: str = "", **more: object) -> Iterator[None]:
     """Bind an event's id, correlation id and target to every line that is logged inside the block."""
@@ -144,12 +256,14 @@ def bound_to(meta: Meta, target: str = "", **more: object) -> Iterator[None]:
 @contextmanager
 def silenced() -> Iterator[None]:
     """Keep the logs of gateway and services out of a command's output. The command itself reports important events."""
-    before = structlog.get_config()
+    before, level = structlog.get_config(), _Direct.level
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    _Direct.level = logging.CRITICAL
     try:
         yield
     finally:
         structlog.configure(**before)
+        _Direct.level = level
 
 
 def _json(document: Any, **options: Any) -> str:

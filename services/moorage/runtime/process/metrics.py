@@ -120,6 +120,12 @@ COMMITTED = Counter("moorage_transactions_committed_total", "Transactions commit
 ABORTED = Counter(
     "moorage_transactions_aborted_total", "Transactions that were aborted or whose outcome is unknown", ["service"]
 )
+SPANS_EXPORTED = Counter("moorage_spans_exported_total", "Spans of traces that were exported")
+SPANS_DROPPED = Counter(
+    "moorage_spans_dropped_total",
+    "Spans of traces that were not exported: the queue was full (`queue`), or the receiver failed (`failed`)",
+    ["why"],
+)
 RESTARTS = Counter("moorage_partition_restarts_total", "Restarts of a partition after an error", ["service", "why"])
 LOST_MARKERS = Counter(
     "moorage_lost_markers_total", "Starts that found an earlier transaction still open and aborted it", ["service"]

@@ -193,6 +193,9 @@ class Settings(ServerSettings, KafkaSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """The lowest level that is logged."""
 
+    decision_log_qps: int = Field(default=50, ge=0, le=1_000_000)
+    """Lines per second of each kind of decision that a process logs, with a burst of five seconds. 0 for no limit."""
+
     @field_validator("feature_gates")
     @classmethod
     def _known_gates(cls, value: str) -> str:

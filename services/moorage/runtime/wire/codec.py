@@ -32,6 +32,7 @@ from moorage_schemas.envelope import (
     parse_structured,
 )
 from moorage_schemas.topics import CONDITION_REPORTS, Cleanup, Topic
+from moorage_schemas.trace_context import parse as parse_trace
 
 SOURCES_HEADER = "moorage-sources"
 """Header of a state record: the positions in all sources that the batch rests on, `topic=offset,topic=offset`."""
@@ -94,7 +95,7 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
         topic: the topic that it came from.
         record: aiokafka's `ConsumerRecord`.
         third_party: whether programs other than Moorage write the topic. If so, the raw record is kept, a size limit
-            applies, and a trace is begun here if the writer began none.
+            applies, and an invalid trace context is dropped.
         max_bytes: the maximum size of a value from third parties.
     """
     value: bytes | None = record.value
@@ -117,8 +118,8 @@ def decode(topic: Topic, record: Any, *, third_party: bool = False, max_bytes: i
         return _refusal(topic, record, error)
     if not third_party:
         return Input(topic, record.partition, record.offset, key, event, meta)
-    if not meta.traceparent:
-        meta = meta._replace(traceparent=_new_trace(meta.id))
+    if meta.traceparent and parse_trace(meta.traceparent) is None:
+        meta = meta._replace(traceparent="")
     return Input(topic, record.partition, record.offset, key, event, meta, raw_record(record), _written(record))
 
 
@@ -440,11 +441,6 @@ def _show(value: object) -> str:
     if isinstance(value, bytes):
         return value[:_SHOWN].decode("utf-8", "replace")
     return (value if isinstance(value, str) else repr(value))[:_SHOWN]
-
-
-def _new_trace(cause: str) -> str:
-    """Return a W3C trace context that is made from the event's id, so that reading the event again gives the same."""
-    return f"00-{event_id('trace', cause)}-{event_id('span', cause)[:16]}-01"
 
 
 class LightRecord(Struct, gc=False):

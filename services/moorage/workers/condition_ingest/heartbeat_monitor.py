@@ -204,7 +204,7 @@ class HeartbeatMonitor:
             return
         for name, held in sorted(status.speaking.items()):
             event = silenced(held, target=target, condition=name, grace=grace, since=since, now=step.now)
-            step.write(CONDITIONS, condition_key(target, name), target.key, event)
+            step.write(CONDITIONS, condition_key(target, name), target.key, event, before=held.status.value)
         step.write(TIMERS, watch.id, target.key, None)
 
     def suspects(self, state: ConditionIngestPartition, target: str, source: str, now: datetime) -> bool:

@@ -76,11 +76,12 @@ from moorage.runtime.measures import Measure
 from moorage.runtime.reports.report_limiter import Dropped
 from moorage.runtime.reports.report_proofs import COUNTS, Judged, SenderCheck, proofs_of
 from moorage.runtime.reports.report_seals import Seals, seals_of
-from moorage.runtime.service import Emit, GlobalView, Input, Malformed, NeedFresh, RawRecord, Service
+from moorage.runtime.service import Describe, Emit, GlobalView, Input, Malformed, NeedFresh, RawRecord, Service
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived, configuration_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.record_format import dead_letter
 from moorage.runtime.wire.row_reader import RowReader
+from moorage.workers.condition_ingest.condition_lines import condition_lines, workload_condition_lines
 from moorage.workers.condition_ingest.heartbeat_monitor import HeartbeatMonitor
 from moorage.workers.condition_ingest.source_measures import counted, measures
 from moorage.workers.condition_ingest.state import (
@@ -138,6 +139,10 @@ class ConditionIngest(Service[ConditionIngestPartition]):
     globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, PROBE_GRANTS)
     fresh_globals: ClassVar[frozenset[Topic]] = frozenset({PROBE_GRANTS})
     refuses: ClassVar[frozenset[Topic]] = frozenset({CONDITION_REPORTS})
+    lines: ClassVar[Mapping[Topic, Describe]] = {
+        CONDITIONS: condition_lines,
+        WORKLOAD_CONDITIONS: workload_condition_lines,
+    }
 
     def __init__(self, settings: Settings) -> None:
         self._partitions = settings.partitions
@@ -328,14 +333,16 @@ class ConditionIngest(Service[ConditionIngestPartition]):
         accepted = accept(
             report, report_id=meta.id, source=source, target_uid=uid, known=known, now=step.now, unrecorded=unrecorded
         )
+        before = known.status.value if known is not None and known.target_uid == uid else ""
         if workload is not None:
             event = WorkloadConditionChanged(**accepted)
-            step.write(WORKLOAD_CONDITIONS, workload_condition_key(workload, target, report.type), target, event)
+            key = workload_condition_key(workload, target, report.type)
+            step.write(WORKLOAD_CONDITIONS, key, target, event, before=before)
             return
         # The author of a manual report expects to see it.
         can_wait = bool(unrecorded) and known is not None and repeats(report, known, source=source, target_uid=uid)
         condition = written_condition(target, accepted)
-        step.write_condition(target, condition, can_wait=can_wait)
+        step.write_condition(target, condition, before=before, can_wait=can_wait)
         if known is not None and known.source != source and known.target_uid == uid:
             self._monitor.taken_over(step, known, report.target)
         watch = state.watches.get(target, {}).get(source)

@@ -26,6 +26,7 @@ from moorage.runtime.reports.report_limiter import ReportLimiter
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView, Derived
 from moorage.runtime.wire.value_writer import encode_row, row_type, write_value
+from moorage.workers.condition_ingest.condition_lines import ConditionChange
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.envelope import Meta
@@ -447,24 +448,45 @@ class IngestBatch:
     emits: list[Emit]
     cause: Meta
 
-    def write(self, topic: Topic, key: str, target: str, event: Model | None, *, can_wait: bool = False) -> None:
-        """Fold in a record of a changelog, and write it. `Emit` has the meaning of `can_wait`."""
-        self.state.apply(topic, key, event)
-        self.emits.append(Emit(topic, key, target, event, self.cause, can_wait=can_wait))
+    def write(
+        self,
+        topic: Topic,
+        key: str,
+        target: str,
+        event: Model | None,
+        *,
+        can_wait: bool = False,
+        before: str | None = None,
+    ) -> None:
+        """Fold in a record of a changelog, and write it.
 
-    def write_condition(self, target: str, written: Any, *, can_wait: bool) -> None:
+        Args:
+            topic: the topic.
+            key: the key of the record.
+            target: the key of the target.
+            event: the event; None for a tombstone.
+            can_wait: as in `Emit`.
+            before: for a condition, its status until now; empty for a new one.
+        """
+        self.state.apply(topic, key, event)
+        was = ConditionChange(before, event) if before is not None else None
+        self.emits.append(Emit(topic, key, target, event, self.cause, can_wait=can_wait, before=was))
+
+    def write_condition(self, target: str, written: Any, *, before: str, can_wait: bool) -> None:
         """Fold in a condition that follows from a report of this process, and write it.
 
         Args:
             target: the key of the target.
             written: the result of `written_condition`.
+            before: its status until now; empty for a new condition.
             can_wait: whether it differs from the one before only in its times.
         """
         # This process has read the report, so the times of the condition are exact.
         name: str = written.type
         self.state.put_condition(target, name, written).heard = True
         key = condition_key(target, name)
-        self.emits.append(Emit(CONDITIONS, key, target, encode_row(written), self.cause, can_wait=can_wait))
+        was = ConditionChange(before, written)
+        self.emits.append(Emit(CONDITIONS, key, target, encode_row(written), self.cause, can_wait=can_wait, before=was))
 
 
 _Written = row_type(ConditionChanged)

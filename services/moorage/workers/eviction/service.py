@@ -49,12 +49,13 @@ from moorage.decide.kubernetes.durations import LONGEST_DURATION
 from moorage.runtime.engine.isolation import isolated, worked
 from moorage.runtime.engine.portions import CHECKS, RECORDS, PendingChecks
 from moorage.runtime.measures import Measure
-from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
+from moorage.runtime.service import Describe, Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived, configuration_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.row_reader import RowReader
 from moorage.workers.eviction import acknowledgements, bound_targets, eviction_measures, freshness, guards, tasks
 from moorage.workers.eviction.check import EvictionCheck, Verdicts
+from moorage.workers.eviction.eviction_lines import eviction_lines
 from moorage.workers.eviction.eviction_task import EvictionRules, Pending, PendingCheck
 from moorage.workers.eviction.state import EvictionPartition
 from moorage_schemas.budget import EvictionAnswered
@@ -143,6 +144,8 @@ class Eviction(Service[EvictionPartition]):
         EVICTIONS: RowReader(EvictionDecided, shared=("held_by", "taints", "escalated", "acknowledged")),
         TIMERS: RowReader(SetTimer),
     }
+
+    lines: ClassVar[Mapping[Topic, Describe]] = {EVICTIONS: eviction_lines}
 
     def __init__(self, settings: Settings | None = None) -> None:
         self._settings = settings or Settings()

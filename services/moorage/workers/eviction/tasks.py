@@ -362,6 +362,7 @@ def move_timer(it: EvictionCheck, deadline: datetime | None) -> None:
         deadline=deadline,
         subject=it.workload,
         correlation_id=it.cause.correlation,
+        traceparent=it.cause.traceparent,
     )
     emit(it, TIMERS, key, event, str(event.generation))
 

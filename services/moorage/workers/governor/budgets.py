@@ -315,7 +315,7 @@ class BudgetBook:
             return
         self._dequeue(request)
         if (cause := self._replies.causes.get(key)) is not None:
-            request.correlation = cause.correlation
+            request.correlation, request.traceparent = cause.correlation, cause.traceparent
         if request.event.requested:
             return
         slot = self._slots.get(key)

@@ -111,12 +111,14 @@ class Replies:
             if request is not None:
                 request.caused_by = cause.id
             return cause
-        correlation = request.correlation if request is not None else ""
+        correlation, trace = (request.correlation, request.traceparent) if request is not None else ("", "")
         freed = self._freed
         if request is not None and freed is not None and request.caused_by != freed.id:
             request.caused_by = freed.id
-            return freed._replace(correlation_id=correlation or freed.correlation)
-        return self._by_time(what, key, revision)._replace(correlation_id=correlation)
+            if not correlation:
+                return freed._replace(correlation_id=freed.correlation)
+            return freed._replace(correlation_id=correlation, traceparent=trace)
+        return self._by_time(what, key, revision)._replace(correlation_id=correlation, traceparent=trace)
 
     def _by_time(self, *about: object) -> Meta:
         return Meta(

@@ -22,7 +22,7 @@ record that stores it, so nothing is granted twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import ClassVar
@@ -31,13 +31,14 @@ from typing_extensions import override
 
 from moorage.decide.conditions.reports import reported_binding, reported_status
 from moorage.runtime.measures import Measure
-from moorage.runtime.service import Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
+from moorage.runtime.service import Describe, Emit, Freshness, GlobalView, Input, Needs, Service, Upstream
 from moorage.runtime.settings.moorage_configuration import Configuration, configuration_of
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.budgets import BudgetBook
 from moorage.workers.governor.guard_measures import PAUSES, THRESHOLD, zone_measures
 from moorage.workers.governor.replies import Write
 from moorage.workers.governor.view import GovernorView
+from moorage.workers.governor.zone_lines import answer_lines, grant_lines, zone_lines
 from moorage.workers.governor.zones import ZoneBook
 from moorage_schemas.base import Model
 from moorage_schemas.envelope import Meta
@@ -142,6 +143,12 @@ class Governor(Service[GovernorPartition]):
     outputs: ClassVar[tuple[Topic, ...]] = (ZONE_GRANTS, EVICTION_ANSWERS)
     globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES, BINDINGS, WORKLOAD_CONDITIONS)
     upstream: ClassVar[tuple[Upstream, ...]] = (_CONDITION_INGEST, _TAINT_MANAGER)
+
+    lines: ClassVar[Mapping[Topic, Describe]] = {
+        ZONES: zone_lines,
+        ZONE_GRANTS: grant_lines,
+        EVICTION_ANSWERS: answer_lines,
+    }
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -248,9 +255,10 @@ class Governor(Service[GovernorPartition]):
 
     def _writer(self, state: GovernorPartition, emits: list[Emit], now: datetime) -> Write:
         def write(topic: Topic, key: str, partition_key: str, event: Model | None, cause: Meta) -> None:
+            was = state.zones.record(key) if topic is ZONES else None
             self.apply(state, topic, key, event)
             step = format_time(now) if topic.short in _AGAIN else ""
-            emits.append(Emit(topic, key, partition_key, event, cause, step=step))
+            emits.append(Emit(topic, key, partition_key, event, cause, step=step, before=was))
 
         return write
 

@@ -25,6 +25,7 @@ class EvictionRequest:
     key: str
     event: EvictionAsked
     correlation: str = ""
+    traceparent: str = ""
     notified: frozenset[str] = frozenset()
     """The names of its holders, according to its last answer."""
 

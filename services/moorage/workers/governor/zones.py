@@ -38,6 +38,10 @@ class ZoneBook:
         """Fold in a node or a zone."""
         self._book(key).apply(topic, key, event)
 
+    def record(self, name: str) -> ZoneChanged | None:
+        """Return the record of a zone; None when it has none."""
+        return self._book(name).table.record(name)
+
     def is_ready(self, target: str) -> bool:
         """Return whether a node is ready. One of which nothing is known is."""
         member = self._book(target).table.member(target)
@@ -148,6 +152,7 @@ class ClusterZones:
             time=grant.granted_time if member is None else member.since,
             subject=grant.target.key,
             correlation_id="" if member is None else member.correlation_id,
+            traceparent="" if member is None else member.traceparent,
         )
 
 

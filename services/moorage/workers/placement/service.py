@@ -32,7 +32,7 @@ from typing import Any, ClassVar, Final
 from typing_extensions import override
 
 from moorage.runtime.measures import Measure
-from moorage.runtime.service import Emit, GlobalView, Input, NeedFresh, Service
+from moorage.runtime.service import Describe, Emit, GlobalView, Input, NeedFresh, Service
 from moorage.runtime.settings.moorage_configuration import Configuration
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.wire.row_reader import RowReader
@@ -40,6 +40,7 @@ from moorage.workers.placement import placement_measures
 from moorage.workers.placement.engine.outbox import Outbox
 from moorage.workers.placement.engine.placement_controller import by_prefix
 from moorage.workers.placement.fleet_view import FleetView
+from moorage.workers.placement.placement_lines import binding_lines, placement_lines
 from moorage.workers.placement.pods.controller import PODS
 from moorage.workers.placement.state import PlacementPartition
 from moorage_schemas.keys import split_cluster
@@ -91,6 +92,7 @@ class PlacementService(Service[PlacementPartition]):
         PLACEMENTS: RowReader(WorkloadPlaced, shared=("leaving", "conditions"), keys=_is_pod)
     }
     fresh_globals: ClassVar[frozenset[Topic]] = frozenset({RESOURCES, TAINTS})
+    lines: ClassVar[Mapping[Topic, Describe]] = {PLACEMENTS: placement_lines, BINDINGS: binding_lines}
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -187,7 +189,7 @@ class PlacementService(Service[PlacementPartition]):
         return self._reconcile(state, now)
 
     def _reconcile(self, state: PlacementPartition, now: datetime) -> list[Emit]:
-        outbox = Outbox(lambda topic, key, event: self.apply(state, topic, key, event), now)
+        outbox = Outbox(lambda topic, key, event: self.apply(state, topic, key, event), now, state.last_decision)
         for controller in state.controllers:
             controller.gather(now)
         for controller in state.controllers:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moorage.runtime.measures import SeriesTally
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived
+from moorage.workers.placement.engine.outbox import LastDecision
 from moorage.workers.placement.engine.placement_controller import Controller
 from moorage.workers.placement.engine.pod_source import POD_SOURCES
 from moorage.workers.placement.engine.work_queue import Work
@@ -80,6 +81,13 @@ class PlacementPartition:
         self.view.detach(self)
         for controller in self.controllers:
             controller.leave()
+
+    def last_decision(self, workload: str) -> LastDecision | None:
+        """Return the last decision on a workload; None when there is none."""
+        for controller in self.controllers:
+            if workload.startswith(controller.decisions):
+                return controller.decision(workload)
+        return None
 
     def due(self) -> bool:
         """Return whether there is something to do now, independent of the time."""

@@ -52,12 +52,13 @@ from moorage.decide.taints.desired.taint_reconciliation import (
 from moorage.runtime.engine.isolation import isolated
 from moorage.runtime.engine.portions import CHECKS, RECORDS
 from moorage.runtime.measures import Measure
-from moorage.runtime.service import Emit, GlobalView, Input, Needs, Service
+from moorage.runtime.service import Describe, Emit, GlobalView, Input, Needs, Service
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.taint_manager.addon_signals import AddOnSignal, changes_nothing, fold, missing
 from moorage.workers.taint_manager.policies import PolicyView
 from moorage.workers.taint_manager.state import TaintManagerPartition
+from moorage.workers.taint_manager.taint_lines import taint_lines
 from moorage.workers.taint_manager.target_measures import counted
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged
@@ -91,6 +92,8 @@ class TaintManager(Service[TaintManagerPartition]):
     outputs: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS,)
     globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES)
     passes: ClassVar[Mapping[Topic, str]] = MappingProxyType({CONDITIONS: "condition-ingest"})
+
+    lines: ClassVar[Mapping[Topic, Describe]] = MappingProxyType({TAINTS: taint_lines})
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -336,7 +339,7 @@ class TaintManager(Service[TaintManagerPartition]):
             if known is None:
                 return []
             self.apply(state, TAINTS, target, None)
-            tombs = [Emit(TAINTS, target, target, None, cause)]
+            tombs = [Emit(TAINTS, target, target, None, cause, before=known)]
             if _is_node(target):
                 tombs.append(Emit(ZONE_MEMBERS, target, FLEET, None, cause))
             return tombs
@@ -346,9 +349,9 @@ class TaintManager(Service[TaintManagerPartition]):
         if event is None:
             return []
         self.apply(state, TAINTS, target, event)
-        emits = [Emit(TAINTS, target, target, event, cause)]
+        emits = [Emit(TAINTS, target, target, event, cause, before=known)]
         if _is_node(target) and zone_sees_change(known, event):
-            member = member_of(event, time, cause.correlation, hold=state.rules.value.holds.add)
+            member = member_of(event, time, cause.correlation, cause.traceparent, hold=state.rules.value.holds.add)
             emits.append(Emit(ZONE_MEMBERS, target, FLEET, member, cause))
         return emits
 

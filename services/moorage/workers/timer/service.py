@@ -108,7 +108,8 @@ class TimerService(Service[TimerPartition]):
         )
         # The record that set the timer may no longer be in memory, so the timer itself contains the cause.
         which = id_of(f"timer\x1f{timer_id}\x1f{timer.generation}")
-        cause = new_meta((which, _source(owner), _TIMER_SET, deadline, timer_id, timer.correlation_id, "", "", 0, ()))
+        chain, trace = timer.correlation_id, timer.traceparent
+        cause = new_meta((which, _source(owner), _TIMER_SET, deadline, timer_id, chain, "", trace, 0, ()))
         return Emit(TIMER_FIRED, timer_id, timer.target_key, encode_row(fired), cause, reader=owner)
 
 
@@ -124,6 +125,7 @@ def _timer(timer: Any) -> Timer:
         deadline=timer.deadline,
         subject=timer.subject,
         correlation_id=timer.correlation_id,
+        traceparent=intern(timer.traceparent),
     )
 
 

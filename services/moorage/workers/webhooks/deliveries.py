@@ -53,6 +53,8 @@ class Delivery:
     """The record of the event, for a dead letter."""
 
     body: bytes
+    traceparent: str = ""
+    """The trace context of the event."""
 
 
 def delivery_of(
@@ -85,6 +87,7 @@ def delivery_of(
         topic=topic,
         record=record,
         body=orjson.dumps(_structured(meta, data)),
+        traceparent=meta.traceparent,
     )
 
 

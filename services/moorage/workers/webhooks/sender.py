@@ -22,6 +22,7 @@ import httpx
 
 from moorage.runtime.process.clock import Clock
 from moorage.workers.webhooks.deliveries import Delivery
+from moorage.workers.webhooks.delivery_spans import DeliverySpan
 from moorage_schemas.resources.webhook import WebhookSpec
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -155,9 +156,15 @@ class Sender:
 
     async def send(self, delivery: Delivery) -> Outcome:
         """Try once. Every failure is an outcome."""
+        span = DeliverySpan(delivery, self._url.host, self._clock.now())
+        outcome = await self._try(delivery, span.traceparent)
+        span.ended(self._clock.now(), outcome.message)
+        return outcome
+
+    async def _try(self, delivery: Delivery, traceparent: str) -> Outcome:
         try:
             async with asyncio.timeout(self._spec.timeout_seconds):
-                return await self._send(delivery)
+                return await self._send(delivery, traceparent)
         except TimeoutError:
             return Outcome(delivered=False, message=f"no answer within {self._spec.timeout_seconds} s")
         except (AddressError, SecretError) as error:
@@ -171,7 +178,7 @@ class Sender:
         """Close the connections."""
         await self._client.aclose()
 
-    async def _send(self, delivery: Delivery) -> Outcome:
+    async def _send(self, delivery: Delivery, traceparent: str) -> Outcome:
         keys = await asyncio.to_thread(self._keys)
         now = int(self._clock.now().timestamp())
         url = self._url
@@ -185,6 +192,8 @@ class Sender:
             "webhook-timestamp": str(now),
             "webhook-signature": signature(keys, delivery.id, now, delivery.body),
         }
+        if traceparent:
+            headers["traceparent"] = traceparent
         # The certificate is verified for the name; the connection goes to the checked address.
         async with self._client.stream(
             "POST",

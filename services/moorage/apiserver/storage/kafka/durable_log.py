@@ -17,13 +17,16 @@ from moorage.apiserver.machinery.api_errors import unavailable
 from moorage.apiserver.metrics import Metrics
 from moorage.apiserver.storage.durable_log import Log, Write, check_sizes
 from moorage.apiserver.storage.kafka.leadership import Leadership
+from moorage.apiserver.storage.kafka.object_lines import object_lines
 from moorage.apiserver.storage.kafka.term import Beginning, Deposed, Term, TermEnded, stop
+from moorage.apiserver.storage.kafka.write_spans import WriteSpans
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.kafka.admin.broker_times import BrokerTimes
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.tables.table_age import TableAge
 from moorage.runtime.process.clock import Clock
+from moorage.runtime.process.decision_log import decision_log
 from moorage.runtime.process.failures import StartAfresh, TablesTooOld
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.envelope import to_headers
@@ -142,18 +145,23 @@ class KafkaLog(Log):
     async def commit(self, writes: Sequence[Write], *, is_shown: bool = True) -> int:
         if self._term is None:
             raise unavailable(self.obstacle)
-        return await self._term.commit(writes, is_shown=is_shown)
+        spans = WriteSpans(writes, self._clock.now())
+        version = await self._term.commit(spans.writes, is_shown=is_shown)
+        spans.written(self._settings.topic_prefix, self._clock.now())
+        object_lines(decision_log(self._settings), spans.writes)
+        return version
 
     @override
     async def report(self, writes: Sequence[Write]) -> list[int]:
         check_sizes(writes)
         if not self._partitions:
             raise unavailable(self.obstacle)
+        spans = WriteSpans(writes, self._clock.now())
         try:
             async with asyncio.timeout(_REPORT_TIMEOUT):
                 producer = await self._reports_producer()
-                sent = [await self._send(producer, write) for write in writes]
-                return [record.offset for record in await asyncio.gather(*sent)]
+                sent = [await self._send(producer, write) for write in spans.writes]
+                found = [record.offset for record in await asyncio.gather(*sent)]
         except (KafkaError, TimeoutError) as error:
             # This producer may be unusable (Kafka may have forgotten its sequence). The next report gets a new one.
             broken, self._reports = self._reports, None
@@ -162,6 +170,8 @@ class KafkaLog(Log):
             raise unavailable(
                 f"Kafka did not accept the report within {_REPORT_TIMEOUT:g} s; send it again: {why}"
             ) from None
+        spans.written(self._settings.topic_prefix, self._clock.now())
+        return found
 
     async def _send(self, producer: AIOKafkaProducer, write: Write) -> Any:
         """Send a record. Returns a future of its place in Kafka."""

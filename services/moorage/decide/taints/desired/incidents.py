@@ -89,13 +89,16 @@ def carries_for_incident(event: TargetTainted) -> bool:
     )
 
 
-def member_of(event: TargetTainted, now: datetime, correlation: str = "", *, hold: timedelta = NO_HOLD) -> ZoneMembered:
+def member_of(
+    event: TargetTainted, now: datetime, correlation: str = "", trace: str = "", *, hold: timedelta = NO_HOLD
+) -> ZoneMembered:
     """Return the zone member record of a node, made from its taints.
 
     Args:
         event: the node's taints.
         now: the start time of the ready state, if the node is ready.
         correlation: the correlation id of the present chain. A later grant continues this chain.
+        trace: the trace context of that chain.
         hold: how long the node's condition must hold before it adds a taint. The node waits for its zone from the end
             of the hold. If grants were given before, all grants of a whole hold would be used at once when the hold
             ends.
@@ -111,6 +114,7 @@ def member_of(event: TargetTainted, now: datetime, correlation: str = "", *, hol
         since=now if began is None else hold_end(began, hold) or began,
         tainted=carries_for_incident(event),
         correlation_id=correlation,
+        traceparent=trace,
     )
 
 

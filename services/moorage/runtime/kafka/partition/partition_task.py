@@ -21,6 +21,7 @@ from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError, InvalidProducerEpoch, KafkaError, ProducerFenced
 
 from moorage.runtime.engine.chain import ChainDecision, ChainTransaction, PartitionChain
+from moorage.runtime.engine.committed import Committed
 from moorage.runtime.engine.encode import Encoder, with_steps
 from moorage.runtime.engine.engine import EngineRules, PartitionEngine
 from moorage.runtime.engine.journal import Part, TaskBook
@@ -37,6 +38,7 @@ from moorage.runtime.kafka.partition.table_restore import Progress, Restorer
 from moorage.runtime.kafka.partition.upstream_lag import UpstreamWatch
 from moorage.runtime.process import metrics
 from moorage.runtime.process.clock import Clock
+from moorage.runtime.process.decision_log import decision_log
 from moorage.runtime.process.failures import StartAfresh, end_task
 from moorage.runtime.service import Freshness
 from moorage.runtime.wire.codec import Outgoing
@@ -113,6 +115,7 @@ class _Link:
     context: WorkerContext[Any]
     engine: PartitionEngine[Any]
     encoder: Encoder
+    committed: Committed
     book: TaskBook
     upstream: UpstreamWatch
     ready: PartitionTables[Any] | None
@@ -612,8 +615,9 @@ class PartitionTask:
         for place in {share.place for share, _ in transaction.shares}:
             metrics.COMMITTED.labels(self._links[place].name).inc()
             metrics.BATCH_SECONDS.labels(self._links[place].name).observe(loop.time() - began)
+        now = self._context.clock.now()
         for share, _ in transaction.shares:
-            self._links[share.place].encoder.count(share.decision)
+            self._links[share.place].committed(share.decision, share.records, now)
 
     async def _write_offsets(self) -> None:
         """Commit the positions that the states have, even if they are committed. Nothing may be written meanwhile."""
@@ -687,4 +691,5 @@ def _link(context: WorkerContext[Any], partition: int, ready: PartitionTables[An
     )
     encoder = Encoder(service, prefix=settings.topic_prefix, partitions=context.partitions)
     upstream = UpstreamWatch(context, partition, engine.progress_of)
-    return _Link(context, engine, encoder, book, upstream, ready)
+    committed = Committed(service, encoder, decision_log(settings), prefix=settings.topic_prefix)
+    return _Link(context, engine, encoder, committed, book, upstream, ready)

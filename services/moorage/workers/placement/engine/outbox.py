@@ -22,14 +22,19 @@ Apply = Callable[[Topic, str, Model | None], None]
 """Folds a record into the state of the partition."""
 
 
+Last = Callable[[str], "LastDecision | None"]
+"""Returns the last decision on a workload."""
+
+
 class Outbox:
     """The records of one call, in the order in which they are written.
 
     Args:
         apply: folds a decision into the state, so that later decisions use it.
+        last: returns the last decision on a workload, for the log.
     """
 
-    def __init__(self, apply: Apply, now: datetime) -> None:
+    def __init__(self, apply: Apply, now: datetime, last: Last | None = None) -> None:
         self.now = now
         self.emits: list[Emit] = []
         self.cause = Meta(id="", source="", type="")
@@ -40,6 +45,7 @@ class Outbox:
         `DECISION` of them."""
 
         self._apply = apply
+        self._last = last
 
     def __len__(self) -> int:
         """Return the number of records."""
@@ -59,7 +65,10 @@ class Outbox:
 
     def put(self, topic: Topic, key: str, partition_key: str, event: Model | None, *, step: str = "") -> None:
         """Write a record, or a tombstone (None). The arguments are those of `Emit`."""
-        self.emits.append(Emit(topic, key, partition_key, event, self.cause, step=step))
+        was = None
+        if isinstance(event, WorkloadPlaced) and event.state is PlacementState.PENDING and self._last is not None:
+            was = self._last(key)
+        self.emits.append(Emit(topic, key, partition_key, event, self.cause, step=step, before=was))
         if topic is PLACEMENTS:
             self._apply(topic, key, event)
 
