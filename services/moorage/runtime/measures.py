@@ -75,6 +75,13 @@ class SeriesTally(Generic[K]):
         """Note that something has changed, appeared or ended."""
         self._changed.add(key)
 
+    def end(self, key: K) -> None:
+        """Note that something has ended, so that it contributes to nothing. A key that was never counted is dropped."""
+        if key in self._known:
+            self._changed.add(key)
+        else:
+            self._changed.discard(key)
+
     def settle(self, counted: Callable[[K], Iterable[Contribution]], limit: int) -> bool:
         """Count a portion of what has changed. Return whether nothing is left.
 

@@ -47,9 +47,10 @@ def test_a_tally_equals_a_walk_over_the_state_whenever_it_is_read(
     for key, thing, read in changes:
         if thing is None:
             things.pop(key, None)
+            tally.end(key)
         else:
             things[key] = thing
-        tally.touch(key)
+            tally.touch(key)
         if read:
             settled(tally, things, limit)
     walk: dict[tuple[str, str], float] = {}
@@ -58,6 +59,13 @@ def test_a_tally_equals_a_walk_over_the_state_whenever_it_is_read(
         oldest = max(age for other, age in things.values() if other == color)
         walk["oldest", color] = (NOW - timedelta(seconds=oldest)).timestamp()
     assert settled(tally, things, limit) == walk
+
+
+def test_nothing_is_kept_of_what_ends_before_it_is_counted() -> None:
+    tally: SeriesTally[str] = SeriesTally()
+    tally.touch("a")
+    tally.end("a")
+    assert tally.settle(partial(counted, {}), 0), "nothing is left to count"
 
 
 def test_a_portion_counts_no_more_than_its_limit() -> None:

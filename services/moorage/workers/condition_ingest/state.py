@@ -279,7 +279,7 @@ class ConditionIngestPartition:
                 self.put_condition(target, condition_type, event)
             else:
                 self._fold(self.conditions, target, condition_type, None)
-                self.tally.touch(target)
+                self._count_again(target)
         else:
             workload, target, condition_type = WorkloadConditionKey.parse(key)
             name = f"{workload}|{condition_type}"
@@ -295,7 +295,7 @@ class ConditionIngestPartition:
             held = table[sys.intern(condition_type)] = KeptCondition.of(event, sys.intern)
         else:
             held = cast("KeptCondition", known)
-        self.tally.touch(target)
+        self._count_again(target)
         self._check(target)
         # An existing one has been in `unreported` since it was new.
         if known is None and not leads_to_a_taint(target, condition_type):
@@ -321,7 +321,7 @@ class ConditionIngestPartition:
         if grace != self.graces.get(target.key):
             self.moved.add(target.key)
         _keep(self.graces, target.key, grace)
-        self.tally.touch(target.key)
+        self._count_again(target.key)
         self.check(target.key)
 
     def _apply_lease(self, target: str, event: Model | None) -> None:
@@ -433,6 +433,13 @@ class ConditionIngestPartition:
         elif (known := table.get(target, {})).pop(name, None) is not None and not known:
             del table[target]
         self._check(target)
+
+    def _count_again(self, target: str) -> None:
+        """Note that a target has changed. One that is not declared counts nowhere."""
+        if target in self.targets:
+            self.tally.touch(target)
+        else:
+            self.tally.end(target)
 
     def _check(self, target: str) -> None:
         if target in self.orphans or target not in self.targets:

@@ -56,7 +56,7 @@ def fold_task(state: EvictionPartition, key: str, event: EvictionDecided | None)
     task = target.tasks.get(workload) if target is not None else None
     if target is not None and task is not None and task.generation == generation:
         del target.tasks[workload]
-        state.tally.touch((target_key, workload))
+        state.tally.end((target_key, workload))
         state.tidy(target_key, target)
 
 
@@ -69,12 +69,13 @@ def _fold_state(state: EvictionPartition, key: str, workload: str, target_key: s
     if known is not None and known.generation < event.generation and known.state is EvictionState.CANCELLED:
         # A restore does not see that its binding has ended, so it cannot be scheduled again.
         state.ended.set(eviction_key(workload, target_key, known.generation), known.decided)
-    state.tally.touch((target_key, workload))
     if event.state is EvictionState.COMPLETED or event.reason == _BINDING_ENDED:
         target.tasks.pop(workload, None)
+        state.tally.end((target_key, workload))
         state.ended.set(key, event.decided_time)
         state.tidy(target_key, target)
         return
+    state.tally.touch((target_key, workload))
     owner = event.owner.key
     task = target.tasks[workload] = Task(
         uid=event.workload_uid,
@@ -232,6 +233,7 @@ def _end(it: EvictionCheck, to: EvictionState) -> None:
 def forget(it: EvictionCheck) -> None:
     """Note that a cancelled task has ended, because its binding has ended. It can no longer be scheduled again."""
     task = it.bound.tasks.pop(it.workload)
+    it.state.tally.end((it.target, it.workload))
     it.state.ended.set(eviction_key(it.workload, it.target, task.generation), task.decided)
     it.state.tidy(it.target, it.bound)
 

@@ -125,7 +125,10 @@ class PlacementService(Service[PlacementPartition]):
                 if key.startswith(controller.resources):
                     controller.declare(key, declared)
             return
-        state.tally.touch(key)
+        if event is None:
+            state.tally.end(key)
+        else:
+            state.tally.touch(key)
         if key.startswith(PODS):  # nearly all decisions of a restore
             state.pods.decided(key, event)
         elif (decider := by_prefix(state.controllers, key)) is not None:

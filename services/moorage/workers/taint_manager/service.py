@@ -125,10 +125,10 @@ class TaintManager(Service[TaintManagerPartition]):
         elif isinstance(event, TargetTainted):
             if newer_taints(event, state.taints.get(key)):
                 state.taints[key] = event
-                state.tally.touch(key)
+                _count_again(state, key)
         else:
             state.taints.pop(key, None)
-            state.tally.touch(key)
+            _count_again(state, key)
 
     @override
     def settle(self, state: TaintManagerPartition, limit: int) -> bool:
@@ -390,6 +390,14 @@ def _due(state: TaintManagerPartition, now: datetime, emits: Sequence[Emit]) -> 
         yield due[0]
 
 
+def _count_again(state: TaintManagerPartition, target: str) -> None:
+    """Note that a target has changed. One that is not declared counts nowhere."""
+    if target in state.resources:
+        state.tally.touch(target)
+    else:
+        state.tally.end(target)
+
+
 def _apply_condition(state: TaintManagerPartition, key: str, event: Model | None) -> None:
     target, condition_type = ConditionKey.parse(key)
     if isinstance(event, ConditionChanged):
@@ -397,9 +405,9 @@ def _apply_condition(state: TaintManagerPartition, key: str, event: Model | None
         if newer_condition(event, before := known.get(condition_type)):
             known[condition_type] = event
             if before is None or before.status is not event.status or before.target_uid != event.target_uid:
-                state.tally.touch(target)
+                _count_again(state, target)
     elif (known := state.conditions.get(target, {})).pop(condition_type, None) is not None:
-        state.tally.touch(target)
+        _count_again(state, target)
         if not known:
             del state.conditions[target]
 
@@ -413,10 +421,10 @@ def _apply_resource(state: TaintManagerPartition, key: str, event: Model | None)
         known = state.resources.get(target.key)
         if known is None or known.uid != event.uid or known.version < event.version:
             state.resources[target.key] = event
-            state.tally.touch(target.key)
+            _count_again(state, target.key)
     else:
         state.resources.pop(target.key, None)
-        state.tally.touch(target.key)
+        _count_again(state, target.key)
 
 
 def _apply_grant(state: TaintManagerPartition, key: str, event: Model | None) -> None:
