@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -278,4 +279,4 @@ def test_an_eviction_counts_once_in_each_state_with_its_lateness_and_an_example(
     encode, _ = choose_encoder("application/openmetrics-text")
     lines = encode(REGISTRY).decode().splitlines()
     line = next(one for one in lines if one.startswith('moorage_evictions_total{reason="UntoleratedTaint"'))
-    assert '# {target="Node/a",workload="Pod/default/web"} ' in line
+    assert re.search(r'# \{target="Node/a",(trace_id="[0-9a-f]{32}",)?workload="Pod/default/web"\} ', line)
