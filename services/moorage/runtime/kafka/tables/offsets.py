@@ -27,7 +27,7 @@ class GroupMembers:
     """Whether the group has divided its partitions."""
 
     assigned: Mapping[str, frozenset[TopicPartition]] = field(default_factory=dict)
-    """The partitions of each member, by its client id. They are empty while the group is not stable."""
+    """The partitions of each member, by its id. They are empty while the group is not stable."""
 
     @property
     def partitions(self) -> int:
@@ -127,9 +127,9 @@ class Offsets:
         is_stable, found = True, dict[str, frozenset[TopicPartition]]()
         for state, members in await self._described(group):
             is_stable = is_stable and state not in _REBALANCING
-            for _, client, _, _, assignment in members:
+            for member, _, _, _, assignment in members:
                 held = ConsumerProtocol.ASSIGNMENT.decode(assignment).partitions() if assignment else ()
-                found[client] = frozenset(TopicPartition(tp.topic, tp.partition) for tp in held)
+                found[member] = frozenset(TopicPartition(tp.topic, tp.partition) for tp in held)
         return GroupMembers(is_stable, found)
 
     async def _describe(self, group: str) -> dict[str, set[tuple[str, int]]]:
