@@ -21,7 +21,12 @@ class _Loader(yaml.SafeLoader):
     """Reads compose's `!override` as the value after it."""
 
 
-_Loader.add_constructor("!override", lambda loader, node: loader.construct_sequence(node))
+def _override(loader: yaml.SafeLoader, node: yaml.Node) -> list[Any]:
+    assert isinstance(node, yaml.SequenceNode)
+    return list(loader.construct_sequence(node))
+
+
+_Loader.add_constructor("!override", _override)
 
 
 @pytest.fixture(scope="module")
