@@ -80,9 +80,9 @@ def test_each_page_is_tried() -> None:
 
 async def test_the_fleet_at_a_glance(world: ConsoleWorld) -> None:
     told = text_of((await world.page("/")).text)
-    assert "Nodes 37 Ready 32 Unreported 1 Cordoned 1 Held 1 Unknown 1 NotReady 1" in told
-    assert "eu/eu-2 12 nodes: NotReady 1 Ready 11" in told
-    assert "us/us-1 PartialDisruption 12 nodes: Unknown 1 Held 1 Ready 10" in told
+    assert "Nodes 37 Ready 33 Unreported 1 Unknown 2 NotReady 1 Tainted 3 Held 1 Cordoned 1" in told
+    assert "eu/eu-2 12 nodes: NotReady 1 Ready 11 Tainted 1" in told
+    assert "us/us-1 PartialDisruption 12 nodes: Unknown 2 Ready 10 Tainted 2 Held 1" in told
     assert "node.kubernetes.io/unreachable:NoExecute 1 1" in told
     assert "1 Held , 1 Requested , 1 Scheduled" in told
     assert "PodDisruptionBudget/default/web" in told
@@ -97,7 +97,7 @@ async def test_the_fleet_follows_what_changes(world: ConsoleWorld) -> None:
     world.node("spare", "us/us-1")
     told = text_of((await world.page("/")).text)
     assert "NotReady 0" in told
-    assert "No zone" not in told
+    assert "none 1 node" not in told
     assert "us/us-1 PartialDisruption 13 nodes" in told
     assert "Unscheduled workloads 0 None" in told
     assert "Evictions 2" in told
@@ -233,8 +233,10 @@ async def test_without_a_query_worker_the_page_of_a_target_says_so(world: Consol
     [
         ("state=NotReady", ["n01"]),
         ("state=Unknown", ["n02", "n05"]),
-        ("zone=us/us-1&state=Held", ["n05"]),
-        ("zone=-", ["spare"]),
+        ("zone=us/us-1&mark=Held", ["n05"]),
+        ("mark=Tainted", ["n01", "n02", "n05"]),
+        ("mark=Cordoned&state=Ready", ["n09"]),
+        ("zone=none", ["spare"]),
         ("taint=node.kubernetes.io/unreachable:NoExecute", ["n02", "n05"]),
         ("name=PAR", ["spare"]),
         ("kind=Cluster", []),

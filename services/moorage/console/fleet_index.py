@@ -8,8 +8,8 @@ any other, and an object that changes again and again is read once.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from moorage.console.kinds import CLUSTER, EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS, ObjectName
 from moorage.console.watches import Listener, Watches
+from moorage.decide.disruption.object_names import shown_zone
 from moorage.decide.kubernetes import object_texts
 from moorage.decide.kubernetes.object_texts import (
     UNREPORTED,
@@ -30,14 +31,30 @@ from moorage.decide.kubernetes.unstructured import at
 from moorage.decide.scheduling.ocm.cluster_sets import named_set
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE
+from moorage_schemas.taint import TaintEffect
 
 READY: Final = "Ready"
 NOT_READY: Final = "NotReady"
 UNKNOWN: Final = "Unknown"
-CORDONED: Final = "Cordoned"
+STATES: Final = (NOT_READY, UNKNOWN, UNREPORTED, READY)
+"""The states of the health of targets, most urgent first. They are those of `moorage get` and `moorage status`."""
+
+TAINTED: Final = "Tainted"
 HELD: Final = "Held"
-STATES: Final = (NOT_READY, UNKNOWN, HELD, CORDONED, UNREPORTED, READY)
-"""The states of targets, most urgent first."""
+CORDONED: Final = "Cordoned"
+MARKS: Final = (TAINTED, HELD, CORDONED)
+"""The marks of targets. A target has any number of them beside its state: `Held` while a taint waits."""
+
+_EFFECTS: Final[Mapping[str, str]] = {
+    TaintEffect.NO_EXECUTE: "evicts",
+    TaintEffect.NO_SELECT: "evicts",
+    TaintEffect.NO_SCHEDULE: "blocks",
+    TaintEffect.NO_SELECT_IF_NEW: "blocks",
+    TaintEffect.PREFER_NO_SCHEDULE: "avoided",
+    TaintEffect.PREFER_NO_SELECT: "avoided",
+}
+IMPACTS: Final = tuple(dict.fromkeys(_EFFECTS.values()))
+"""The impacts of taints, the strongest first: workloads leave, none are added, or other targets are preferred."""
 
 OPEN_STATES: Final = ("Requested", "Held", "Scheduled")
 """The states of evictions that have not ended, the most urgent first."""
@@ -59,13 +76,10 @@ class TargetRow:
     kind: str
     name: str
     zone: str
-    """Of a node `region/zone`, of a cluster its region, of a managed cluster its set."""
+    """Of a node `region/zone` or `none`, of a cluster its region, of a managed cluster its set. Empty without one."""
 
     state: str
-    """One of `STATES`: `Held` if a taint waits for its zone, `Cordoned` if it is healthy and takes nothing new."""
-
-    readiness: str
-    """Its health: one of `STATES` but `Held` and `Cordoned`."""
+    """Its health, one of `STATES`."""
 
     is_cordoned: bool
     taints: tuple[str, ...]
@@ -74,6 +88,16 @@ class TargetRow:
 
     metadata: Mapping[str, Any]
     """Name and labels of a managed cluster, from which its viewers follow. Empty for others."""
+
+    @property
+    def impact(self) -> str:
+        """The strongest of `IMPACTS` that its taints have. Empty without taints."""
+        return min((_EFFECTS.get(text.rpartition(":")[2], "") for text in self.taints), key=_rank, default="")
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Those of `MARKS` that it has."""
+        return tuple(mark for mark, has in zip(MARKS, (self.taints, self.held, self.is_cordoned), strict=True) if has)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +147,10 @@ class ZoneRows:
 
 
 RowT = TypeVar("RowT")
+
+
+def _rank(impact: str) -> int:
+    return IMPACTS.index(impact) if impact in IMPACTS else len(IMPACTS)
 
 
 class FleetIndex(Listener):
@@ -228,12 +256,14 @@ class FleetIndex(Listener):
                 rows = self.zones[key].rows
                 yield from (rows[name] for name in sorted(rows))
 
-    def counts(self, zone: ZoneRows) -> dict[str, int]:
-        """Return how many targets of a zone are in each state, those that are in none left out."""
-        found: defaultdict[str, int] = defaultdict(int)
-        for row in zone.rows.values():
-            found[row.state] += 1
-        return {state: found[state] for state in STATES if found[state]}
+
+def counts(rows: Iterable[TargetRow]) -> Counter[str]:
+    """Return how many targets are in each state, and how many have each mark."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[row.state] += 1
+        found.update(row.marks)
+    return found
 
 
 def _put(rows: dict[ObjectName, RowT], object_id: ObjectName, row: RowT | None) -> None:
@@ -246,8 +276,7 @@ def _put(rows: dict[ObjectName, RowT], object_id: ObjectName, row: RowT | None) 
 def zone_of(kind: str, document: Mapping[str, Any]) -> str:
     """Return the zone that a target is shown in."""
     if kind == NODE:
-        zone = zone_name(document)
-        return "" if zone == "/" else zone
+        return shown_zone(zone_name(document))
     if kind == CLUSTER:
         return str(at(document, "spec", "region") or "")
     return named_set(at(document, "metadata", "labels") or {})
@@ -260,24 +289,16 @@ def readiness(kind: str, document: Mapping[str, Any]) -> str:
 
 
 def _target_row(kind: str, document: Mapping[str, Any]) -> TargetRow:
-    health = readiness(kind, document)
-    is_cordoned = bool(at(document, "spec", "unschedulable"))
     held = tuple(
         f"{taint_text(one)}: {one.get('reason') or 'held'}" for one in at(document, "status", "heldTaints") or ()
     )
-    state = health
-    if held:
-        state = HELD
-    elif is_cordoned and health in {READY, UNREPORTED}:
-        state = CORDONED
     metadata = document["metadata"]
     return TargetRow(
         kind=kind,
         name=str(metadata["name"]),
         zone=zone_of(kind, document),
-        state=state,
-        readiness=health,
-        is_cordoned=is_cordoned,
+        state=readiness(kind, document),
+        is_cordoned=bool(at(document, "spec", "unschedulable")),
         taints=tuple(taint_text(one) for one in at(document, "spec", "taints") or ()),
         held=held,
         metadata={"name": metadata["name"], "labels": metadata.get("labels")} if kind == MANAGED_CLUSTER else {},

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from moorage.console.api import ApiClient, api_path
 from moorage.console.host import PageError
-from moorage.decide.disruption.object_names import zone_of_object
+from moorage.decide.disruption.object_names import shown_zone, zone_of_object
 from moorage.decide.kubernetes.attributes import Attributes
 
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -70,8 +70,7 @@ class ApiKind:
 
     def shown_name(self, name: str) -> str:
         """Return the name of an object as people read it: `eu/eu-1` for the zone `eu.eu-1`."""
-        zone = zone_of_object(name) if self.kind == "Zone" else name
-        return name if zone == "/" else zone
+        return shown_zone(zone_of_object(name)) if self.kind == "Zone" else name
 
 
 class Kinds:

@@ -87,7 +87,6 @@ class Pages:
             due=until,
             clock=_clock,
             zip_same=_zip_same,
-            zone_options=_zone_options,
             workload_link=self._workload_link,
             plural_of=lambda kind: kinds.named(kind).plural,
             as_yaml=_as_yaml,
@@ -222,11 +221,6 @@ def _clock(when: Any) -> str:
 def _zip_same(values: Iterable[str]) -> list[tuple[str, str]]:
     """Return the options of a choice whose values are their own texts."""
     return [(value, value) for value in values]
-
-
-def _zone_options(zones: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the options of a choice of zones."""
-    return [(zone or "-", zone or "none") for zone in zones]
 
 
 def _breakable(text: str) -> Markup:

@@ -6,9 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moorage.decide.disruption.object_names import object_name, zone_of_object
+from moorage.decide.disruption.object_names import object_name, shown_zone, zone_of_object
 
 PARTS = st.text(st.sampled_from("ab.-0"), max_size=4) | st.just("none")
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown"),
+    [
+        ("/", "none"),
+        ("east:/", "east:none"),
+        ("eu/eu-1", "eu/eu-1"),
+        ("eu/", "eu/"),
+        ("east:eu/", "east:eu/"),
+        ("", ""),
+    ],
+)
+def test_a_zone_without_region_and_zone_is_shown_by_one_name(zone: str, shown: str) -> None:
+    assert shown_zone(zone) == shown
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from moorage.apiserver.kinds.printing.sections import (
     taint_texts,
     time_and_age,
 )
+from moorage.decide.disruption.object_names import shown_zone
 from moorage.decide.kubernetes.durations import age
 from moorage.decide.kubernetes.object_texts import node_status, taint_text, unreported, zone_name, zone_state
 from moorage.decide.kubernetes.unstructured import at, name_of, namespace_of, part
@@ -178,7 +179,7 @@ def _zone(found: Object, related: Related) -> Section:
     name = zone_name(found)
     known = {at(one, "status", "zone"): one for one in related.list("Zone")}
     state = f" ({zone_state(known[name])})" if name in known else ""
-    return Pair("Zone", f"{name if name != '/' else 'none'}{state}")
+    return Pair("Zone", f"{shown_zone(name)}{state}")
 
 
 class NodeKind(Target["Node"]):

@@ -407,8 +407,7 @@ class ZoneKind(View):
 
     def shown_name(self, name: str) -> str:
         """`eu/eu-1` for `eu.eu-1`."""
-        zone = object_names.zone_of_object(name)
-        return name if zone == "/" else zone
+        return object_names.shown_zone(object_names.zone_of_object(name))
 
     @override
     def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:

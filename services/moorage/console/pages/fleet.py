@@ -9,10 +9,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from moorage.console import api
-from moorage.console.fleet_index import OPEN_STATES, READY, STATES, EvictionRow, TargetRow, WaitingRow, ZoneRows
+from moorage.console.fleet_index import (
+    IMPACTS,
+    MARKS,
+    OPEN_STATES,
+    STATES,
+    EvictionRow,
+    TargetRow,
+    WaitingRow,
+    ZoneRows,
+    counts,
+)
 from moorage.console.host import path_of
 from moorage.console.kinds import EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS, ZONE
 from moorage.console.views import ConsolePage, Content, PageView
+from moorage.decide.disruption.object_names import shown_zone
 from moorage.decide.kubernetes.object_texts import zone_state
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.refs import HOME
@@ -33,10 +44,18 @@ class Cell:
     state: str
     """The worst one among them."""
 
+    marks: tuple[str, ...]
+    """The marks beside the state: the impact of taints, `held`, and `cordoned`."""
+
     title: str
     kind: str
     name: str
     """Of the target. Empty for several."""
+
+    @property
+    def looks(self) -> str:
+        """The classes of its marks."""
+        return "".join(f" t-{mark}" for mark in self.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +90,15 @@ async def overview(view: PageView) -> Content:
             "waiting": "fleet/waiting.html",
         },
         {
-            "zones": [summary(view, zone, states) for zone in zones],
+            "zones": [summary(zone, states) for zone in zones],
             "totals": totals(zones),
             "taints": taints(zones),
             "denied": denied,
             "evicting": await evicting(view),
             "waiting": await waiting(view),
             "shown": SHOWN,
+            "states": STATES,
+            "marks": MARKS,
         },
         (*TARGETS, EVICTION, PLACED, ZONE),
     )
@@ -104,40 +125,58 @@ async def _seen(view: PageView, zone: ZoneRows) -> ZoneRows:
     return ZoneRows(zone.kind, zone.zone, rows, zone.revision)
 
 
-def summary(view: PageView, zone: ZoneRows, states: Mapping[str, str]) -> ZoneSummary:
+def summary(zone: ZoneRows, states: Mapping[str, str]) -> ZoneSummary:
     """Return a zone as this page shows it."""
-    counts = view.fleet.counts(zone)
     rows = [zone.rows[name] for name in sorted(zone.rows)]
     each = -(-len(rows) // CELLS)
     cells = tuple(_cell(rows[first : first + each]) for first in range(0, len(rows), each or 1))
-    state = states.get(zone.zone or "/", "") if zone.kind == NODE else ""
-    return ZoneSummary(zone.kind, zone.zone, state, counts, len(rows), each, cells)
+    state = states.get(zone.zone, "") if zone.kind == NODE else ""
+    return ZoneSummary(zone.kind, zone.zone, state, counts(rows), len(rows), each, cells)
 
 
 def _cell(rows: list[TargetRow]) -> Cell:
     worst = min(rows, key=lambda row: _SEVERITY[row.state])
+    impacts = {row.impact for row in rows}
+    marks = [*(impact for impact in IMPACTS if impact in impacts)][:1]
+    marks += [word for word, has in (("held", _any_held(rows)), ("cordoned", _any_cordoned(rows))) if has]
     if len(rows) == 1:
-        return Cell(worst.state, f"{worst.name}: {worst.state}", worst.kind, worst.name)
-    counts = Counter(row.state for row in rows)
-    said = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
-    return Cell(worst.state, f"{rows[0].name} to {rows[-1].name}: {said}", worst.kind, "")
+        words = ", ".join((worst.state, *worst.taints, *(f"held {text}" for text in worst.held), *_cordon(worst)))
+        return Cell(worst.state, tuple(marks), f"{worst.name}: {words}", worst.kind, worst.name)
+    found = counts(rows)
+    words = ", ".join(f"{found[word]} {word}" for word in (*STATES, *MARKS) if found[word])
+    return Cell(worst.state, tuple(marks), f"{rows[0].name} to {rows[-1].name}: {words}", worst.kind, "")
+
+
+def _any_held(rows: Iterable[TargetRow]) -> bool:
+    return any(row.held for row in rows)
+
+
+def _any_cordoned(rows: Iterable[TargetRow]) -> bool:
+    return any(row.is_cordoned for row in rows)
+
+
+def _cordon(row: TargetRow) -> tuple[str, ...]:
+    return ("cordoned",) if row.is_cordoned else ()
 
 
 async def _zone_states(view: PageView) -> dict[str, str]:
     """Return the states of the zones of nodes that the user may list."""
     if not await view.rights.may("list", ZONE):
         return {}
-    return {str(at(one, "status", "zone")): zone_state(one) for one in await view.reader.all(ZONE)}
+    return {shown_zone(str(at(one, "status", "zone"))): zone_state(one) for one in await view.reader.all(ZONE)}
 
 
 def totals(zones: Iterable[ZoneRows]) -> dict[str, dict[str, int]]:
-    """Return how many targets of each kind are in each state."""
+    """Return the number of targets of each kind, how many are in each state, and how many have each mark."""
     found: dict[str, Counter[str]] = {}
     for zone in zones:
-        found.setdefault(zone.kind, Counter()).update(row.state for row in zone.rows.values())
+        found.setdefault(zone.kind, Counter()).update(counts(zone.rows.values()))
     return {
-        kind: {"Total": counts.total(), **{state: counts[state] for state in reversed(STATES)}}
-        for kind, counts in found.items()
+        kind: {
+            "Total": sum(every[state] for state in STATES),
+            **{word: every[word] for word in (*reversed(STATES), *MARKS)},
+        }
+        for kind, every in found.items()
     }
 
 
@@ -157,9 +196,9 @@ async def evicting(view: PageView) -> dict[str, Any]:
     rows = await visible_evictions(view)
     if rows is None:
         return {"denied": True}
-    counts = Counter(row.state for row in rows)
+    states = Counter(row.state for row in rows)
     first = heapq.nsmallest(SHOWN, rows, key=urgency)
-    return {"denied": False, "counts": dict(sorted(counts.items())), "rows": first, "total": len(rows)}
+    return {"denied": False, "counts": dict(sorted(states.items())), "rows": first, "total": len(rows)}
 
 
 async def waiting(view: PageView) -> dict[str, Any]:
@@ -192,11 +231,6 @@ async def _visible(view: PageView, kind: str, rows: Iterable[Any]) -> list[Any] 
 def urgency(row: EvictionRow) -> tuple[int, str, tuple[str, str, str]]:
     """Return the sort key of an eviction: leaving now first, then held, then by deadline."""
     return OPEN_STATES.index(row.state), row.deadline, row.workload
-
-
-def is_healthy(row: TargetRow) -> bool:
-    """Return whether there is nothing to look at."""
-    return row.state == READY
 
 
 _FORBIDDEN: Final = 403

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from moorage.console import changes
 from moorage.console.changes import target_of
-from moorage.console.fleet_index import STATES, TargetRow, readiness, zone_of
+from moorage.console.fleet_index import MARKS, STATES, TargetRow, readiness, zone_of
 from moorage.console.host import PageError, path_of
 from moorage.console.kinds import BINDING, EVENT, EVICTION, NODE, TAINT, TARGETS, ZONE
 from moorage.console.pages import fleet, objects, shared
 from moorage.console.rendering import target_url
 from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
-from moorage.decide.disruption.object_names import about_target, target_prefix, zone_of_object
+from moorage.decide.disruption.object_names import NO_ZONE, about_target, shown_zone, target_prefix, zone_of_object
 from moorage.decide.kubernetes.durations import rate_text
 from moorage.decide.kubernetes.object_texts import node_status, taint_text, unreported, zone_state
 from moorage.decide.kubernetes.unstructured import at, name_of
@@ -94,9 +94,6 @@ ACTIONS: Final = (
 )
 
 
-NO_ZONE: Final = "-"
-"""The value of the parameter `zone` for targets without a zone."""
-
 _ORDER: Final = {state: number for number, state in enumerate(STATES)}
 
 
@@ -106,7 +103,7 @@ async def listed(view: PageView) -> Content:
     query = view.query
     zones, denied = await fleet.visible_zones(view)
     rows = [row for zone in zones for row in zone.rows.values() if _selected(row, query)]
-    rows.sort(key=lambda row: (_ORDER[row.state], row.kind, row.zone, row.name))
+    rows.sort(key=lambda row: (_ORDER[row.state], not row.held, not row.taints, row.kind, row.zone, row.name))
     kinds = sorted({zone.kind for zone in zones}) or [NODE]
     return Content(
         "targets/list.html",
@@ -116,7 +113,8 @@ async def listed(view: PageView) -> Content:
             "denied": denied,
             "kinds": kinds,
             "states": STATES,
-            "zones": sorted({zone.zone for zone in zones}),
+            "marks": MARKS,
+            "zones": sorted({zone.zone or NO_ZONE for zone in zones}),
         },
         TARGETS,
     )
@@ -126,8 +124,9 @@ def _selected(row: TargetRow, query: Any) -> bool:
     zone = query.get("zone", "")
     return (
         query.get("kind", "") in {"", row.kind}
-        and (not zone or row.zone == ("" if zone == NO_ZONE else zone))
-        and query.get("state", "") in {"", row.state, row.readiness}
+        and (not zone or (row.zone or NO_ZONE) == zone)
+        and query.get("state", "") in {"", row.state}
+        and query.get("mark", "") in {"", *row.marks}
         and (not query.get("taint") or query["taint"] in row.taints or _is_held(row, query["taint"]))
         and query.get("name", "").lower() in row.name.lower()
     )
@@ -300,7 +299,7 @@ def _zone(found: dict[str, Any]) -> dict[str, Any]:
     rate = status.get("rate")
     return {
         "object": name_of(found),
-        "name": zone_of_object(name_of(found)),
+        "name": shown_zone(zone_of_object(name_of(found))),
         "state": zone_state(found),
         "stopped": bool(status.get("stopped")),
         "nodes": status.get("nodes") or 0,

@@ -38,7 +38,17 @@ def normal_scope(scope: Mapping[str, Any]) -> Any:
     )
 
 
-_NONE: Final = "none"
+NO_ZONE: Final = "none"
+"""The zone of nodes without region and zone, as people read it."""
+
+
+def shown_zone(zone: str) -> str:
+    """Return a zone as people read it: `eu/eu-1`, and `none` for a zone without region and zone.
+
+    All programs show this name. Records, scopes and `status.zone` have `/`, the key of that zone.
+    """
+    cluster, colon, own = zone.rpartition(":")
+    return f"{cluster}{colon}{NO_ZONE}" if own == "/" else zone
 
 
 def object_name(zone: str) -> str:
@@ -48,14 +58,14 @@ def object_name(zone: str) -> str:
     """
     region, _, own = zone.partition("/")
     if not region and not own:
-        return _NONE
-    plain = not any("." in part or part == _NONE for part in (region, own))
-    return f"{region or _NONE}.{own or _NONE}" if plain else f"{region}:{own}"
+        return NO_ZONE
+    plain = not any("." in part or part == NO_ZONE for part in (region, own))
+    return f"{region or NO_ZONE}.{own or NO_ZONE}" if plain else f"{region}:{own}"
 
 
 def zone_of_object(name: str) -> str:
     """Return the zone of an object name: `eu/eu-1` for `eu.eu-1`, and `/` for `none`. Other texts stay."""
-    if name == _NONE:
+    if name == NO_ZONE:
         return "/"
     if "/" in name:
         return name
@@ -65,7 +75,7 @@ def zone_of_object(name: str) -> str:
     region, dot, own = name.partition(".")
     if not dot or "." in own:
         return name
-    return "/".join("" if part == _NONE else part for part in (region, own))
+    return "/".join("" if part == NO_ZONE else part for part in (region, own))
 
 
 def target_prefix(target: str) -> str:
