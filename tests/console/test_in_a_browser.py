@@ -25,6 +25,8 @@ PAGES = (
     "/console/workloads/Pod/default/batch-1",
     "/console/workloads/Pod/default/web-1/why",
     "/console/zones",
+    "/console/history",
+    "/console/evictions?state=Ended",
     "/console/zones/us.us-1",
     "/console/budgets",
     "/console/search?q=web",
@@ -38,6 +40,7 @@ PAGES = (
     "/console/login",
     "/console/clusters",
     "/clusters/east/console",
+    "/clusters/east/console/history",
     "/clusters/east/console/targets/Node/n01",
     "/clusters/east/console/workloads/Pod/default/web-1",
 )

@@ -94,11 +94,11 @@ async def test_only_parts_that_look_different_are_sent(kept: KeptFront) -> None:
     async with following(kept, f"page=/&since={world.store.version}") as page:
         world.evicting("web-3", "n03", "Requested")
         event = await page.next()
-        assert parts(event) == ["evicting"]
+        assert parts(event) == ["trends", "evicting"]
         assert "web-3" in event
         assert f"id: {world.store.version}\n" in event
         world.condition("n03", "False")
-        assert parts(await page.next()) == ["totals", "zones"]
+        assert parts(await page.next()) == ["totals", "trends", "zones"]
 
 
 async def test_changes_that_come_together_are_one_event(kept: KeptFront) -> None:
@@ -121,7 +121,7 @@ async def test_a_page_that_is_dear_once_is_not_late_the_next_time(
     async with following(kept, f"page=/&since={world.store.version}") as page:
         for name in ("n03", "n04", "n06"):
             world.condition(name, "False")
-            assert parts(await page.next()) == ["totals", "zones"]
+            assert parts(await page.next()) == ["totals", "trends", "zones"]
 
 
 async def test_what_the_page_does_not_show_sends_nothing(kept: KeptFront) -> None:
@@ -142,7 +142,7 @@ async def test_a_page_that_shows_the_present_gets_nothing_first(kept: KeptFront)
 async def test_a_page_that_shows_something_else_gets_everything_first(kept: KeptFront, since: str) -> None:
     world_of(kept)
     async with following(kept, f"page=/{since}") as page:
-        assert parts(await page.next()) == ["totals", "zones", "taints", "evicting", "waiting"]
+        assert parts(await page.next()) == ["totals", "trends", "zones", "taints", "evicting", "waiting"]
 
 
 async def test_a_page_goes_on_after_the_last_event_that_it_has(kept: KeptFront) -> None:

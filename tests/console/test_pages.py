@@ -26,6 +26,7 @@ PAGES_OF_A_FLEET = (
     "/console/targets/Node/n01",
     "/console/targets/Node/n01/why",
     "/console/evictions",
+    "/console/history",
     "/console/placements",
     "/console/placements?state=Pending",
     "/console/workloads/Pod/default/web-1",
@@ -143,7 +144,7 @@ async def test_names_are_found(world: ConsoleWorld) -> None:
     html = (await world.page("/console/search?q=WEB")).text
     told = text_of(html)
     assert "Names with “web”" in told
-    assert told.index("PodDisruptionBudget 1") < told.index("Eviction 3")
+    assert told.index("PodDisruptionBudget 1") < told.index("Eviction 5")
     assert "/console/workloads/Pod/default/web-1" in html
     assert "/console/objects/poddisruptionbudgets/default/web" in html
     assert "/console/targets/Node/n01" in (await world.page("/console/search?q=n01")).text
@@ -336,6 +337,7 @@ def hostile_fleet() -> ConsoleWorld:
         "/console/targets/Node/%3Cimg%20src=x%20onerror=alert(1)%3E%22'%60%7B%7B1337*1337%7D%7D%3C%2Fscript%3E%E2%80%A8",
         f"/console/targets?name={HOSTILE}&zone={HOSTILE}&taint={HOSTILE}&page=2",
         "/console/evictions",
+        "/console/history",
         f"/console/evictions?name={HOSTILE}",
         "/console/placements",
         "/console/workloads/Pod/default/p",

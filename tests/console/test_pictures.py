@@ -76,9 +76,11 @@ class Picture:
 
 
 PICTURES = (
-    Picture("console-fleet.png", "/", height=775),
-    Picture("console-workload.png", "/console/workloads/Pod/default/web-1", "dark", height=600),
-    Picture("console-target.png", "/console/targets/Node/n05", height=640),
+    Picture("console-fleet.png", "/", height=920),
+    Picture("console-zones.png", "/console/zones", height=450),
+    Picture("console-evictions.png", "/console/evictions", "dark", height=560),
+    Picture("console-workload.png", "/console/workloads/Pod/default/web-1", "dark", height=720),
+    Picture("console-target.png", "/console/targets/Node/n05", height=720),
     Picture("console-simulation.png", SIMULATION, height=890, world=asking, is_live=False),
     Picture("console-deadletters.png", "/console/deadletters", height=540, world=refusing, is_live=False),
 )

@@ -150,6 +150,7 @@ class ConsoleWorld(Fixture):
         *,
         held_by: tuple[str, ...] = (),
         due: float = 240.0,
+        ended: float = 0.0,
         reason: str = "TaintEviction",
     ) -> None:
         """Write eviction's record of a task."""
@@ -164,9 +165,10 @@ class ConsoleWorld(Fixture):
             state=EvictionState(state),
             deadline=NOW + timedelta(seconds=due),
             held_by=held_by,
-            taints=(Taint(key=UNREACHABLE, effect="NoExecute"),),
+            taints=(Taint(key=UNREACHABLE, effect="NoExecute", time_added=NOW + timedelta(seconds=due - 300)),),
             reason=reason,
-            decided_time=NOW,
+            decided_time=NOW + timedelta(seconds=min(ended, 0)),
+            requested_time=NOW + timedelta(seconds=min(due, 0)) if state in {"Requested", "Completed"} else None,
         )
         self.log.append(EVICTIONS, eviction_key(workload, target, 1), target.key, event)
 
@@ -233,8 +235,10 @@ def some_fleet(world: ConsoleWorld) -> None:
         world.pod(f"web-{number}")
         world.placed(f"web-{number}", f"n{number:02}")
     world.evicting("web-1", "n01", "Requested", due=-5)
-    world.evicting("web-2", "n02", "Held", held_by=("PodDisruptionBudget/default/web",), due=-1)
+    world.evicting("web-2", "n02", "Held", held_by=("PodDisruptionBudget/default/web",), due=-90)
     world.evicting("web-5", "n05", "Scheduled", due=250)
+    world.evicting("web-3", "n03", "Completed", due=-1500, ended=-1400)
+    world.evicting("web-4", "n04", "Cancelled", due=-500, ended=-600)
     world.letters.add(0, letter(name="n04"))
     world.pod("batch-1")
     world.placed("batch-1", reason="Unschedulable", message="0/37 nodes are available: 37 Insufficient cpu.")

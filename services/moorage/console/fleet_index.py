@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from typing_extensions import override
 
@@ -32,6 +32,7 @@ from moorage.decide.scheduling.ocm.cluster_sets import named_set
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.resources.names import MANAGED_CLUSTER_AVAILABLE
 from moorage_schemas.taint import TaintEffect
+from moorage_schemas.times import parse_time
 
 READY: Final = "Ready"
 NOT_READY: Final = "NotReady"
@@ -59,6 +60,8 @@ IMPACTS: Final = tuple(dict.fromkeys(_EFFECTS.values()))
 OPEN_STATES: Final = ("Requested", "Held", "Scheduled")
 """The states of evictions that have not ended, the most urgent first."""
 
+ENDED_STATES: Final = ("Completed", "Cancelled")
+
 INDEXED: Final = (*TARGETS, EVICTION, PLACED)
 """The kinds that are kept in short."""
 
@@ -80,6 +83,9 @@ class TargetRow:
 
     state: str
     """Its health, one of `STATES`."""
+
+    since: str
+    """When its health changed last. Empty if it was never reported."""
 
     is_cordoned: bool
     taints: tuple[str, ...]
@@ -115,6 +121,23 @@ class EvictionRow:
 
     held_by: tuple[str, ...]
     why: str
+    since: str
+    """When the taint was set for which the workload leaves. When this was decided, without such a time."""
+
+    decided: str
+    """When it got its present state, or was written last."""
+
+    requested: str
+    ended: str = ""
+    """When it was completed or cancelled. Empty while it is open."""
+
+
+class EndedRow(NamedTuple):
+    """An eviction that has ended, as little of it as finds it again. There may be many."""
+
+    object_id: ObjectName
+    state: str
+    ended: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +190,15 @@ class FleetIndex(Listener):
         self._revision = 0
         self.zones: dict[tuple[str, str], ZoneRows] = {}
         self.evictions: dict[ObjectName, EvictionRow] = {}
+        self.past: dict[ObjectName, EndedRow] = {}
+        """Evictions that have ended. The API has them for a day (`MOORAGE_EVICTION_RETENTION`)."""
+
+        self.minutes: dict[ObjectName, int] = {}
+        """The minute of the epoch in which each eviction was requested."""
+
+        self.requested: dict[str, Counter[int]] = {}
+        """The number of evictions that were requested in each minute of the epoch, by namespace."""
+
         self.waiting: dict[ObjectName, WaitingRow] = {}
         self.is_over = False
         """Whether its watches have ended. Another index takes its place."""
@@ -176,9 +208,7 @@ class FleetIndex(Listener):
     @override
     def changed(self, kind: str, namespace: str, name: str, document: Mapping[str, Any] | None) -> None:
         object_id = ObjectName(kind, namespace, name)
-        if kind == EVICTION:
-            is_shown = at(document, "status", "state") in OPEN_STATES or object_id in self.evictions
-        elif kind == PLACED:
+        if kind == PLACED:
             is_shown = at(document, "status", "state") == PlacementState.PENDING.value or object_id in self.waiting
         else:
             is_shown = True
@@ -220,12 +250,35 @@ class FleetIndex(Listener):
 
     def _read(self, object_id: ObjectName, document: Mapping[str, Any] | None) -> None:
         if object_id.kind == EVICTION:
-            _put(self.evictions, object_id, _eviction_row(object_id, document))
+            self._put_eviction(object_id, at(document, "status") or {})
         elif object_id.kind == PLACED:
             _put(self.waiting, object_id, _waiting_row(object_id, document))
         else:
             row = _target_row(object_id.kind, document) if document is not None else None
             self._put_target(object_id, row)
+
+    def _put_eviction(self, object_id: ObjectName, status: Mapping[str, Any]) -> None:
+        state = status.get("state")
+        _put(self.evictions, object_id, eviction_row(object_id, status) if state in OPEN_STATES else None)
+        before = self.minutes.get(object_id)
+        requested = _minute(status.get("requestedTime")) if state else None
+        if before != requested:
+            self._count(object_id.namespace, before, -1)
+            self._count(object_id.namespace, requested, 1)
+            _put(self.minutes, object_id, requested)
+        ended = EndedRow(object_id, str(state), str(status["decidedTime"])) if state in ENDED_STATES else None
+        _put(self.past, object_id, ended)
+
+    def _count(self, namespace: str, minute: int | None, more: int) -> None:
+        """Count an eviction that was requested in a minute."""
+        if minute is None:
+            return
+        counts = self.requested.setdefault(namespace, Counter())
+        counts[minute] += more
+        if not counts[minute]:
+            del counts[minute]
+        if not counts:
+            del self.requested[namespace]
 
     def _put_target(self, object_id: ObjectName, row: TargetRow | None) -> None:
         named = (object_id.kind, object_id.name)
@@ -273,6 +326,11 @@ def _put(rows: dict[ObjectName, RowT], object_id: ObjectName, row: RowT | None) 
         rows[object_id] = row
 
 
+def _minute(when: Any) -> int | None:
+    """Return the minute of the epoch of a time. None without one."""
+    return int(parse_time(str(when)).timestamp() // 60) if when else None
+
+
 def zone_of(kind: str, document: Mapping[str, Any]) -> str:
     """Return the zone that a target is shown in."""
     if kind == NODE:
@@ -284,8 +342,17 @@ def zone_of(kind: str, document: Mapping[str, Any]) -> str:
 
 def readiness(kind: str, document: Mapping[str, Any]) -> str:
     """Return the health of a target."""
-    condition = MANAGED_CLUSTER_AVAILABLE if kind == MANAGED_CLUSTER else "Ready"
-    return object_texts.readiness(condition_status(document, condition))
+    return object_texts.readiness(condition_status(document, _main_condition(kind)))
+
+
+def _main_condition(kind: str) -> str:
+    return MANAGED_CLUSTER_AVAILABLE if kind == MANAGED_CLUSTER else "Ready"
+
+
+def _health_since(kind: str, document: Mapping[str, Any]) -> str:
+    conditions = at(document, "status", "conditions") or ()
+    main = _main_condition(kind)
+    return next((str(one.get("lastTransitionTime") or "") for one in conditions if one.get("type") == main), "")
 
 
 def _target_row(kind: str, document: Mapping[str, Any]) -> TargetRow:
@@ -298,6 +365,7 @@ def _target_row(kind: str, document: Mapping[str, Any]) -> TargetRow:
         name=str(metadata["name"]),
         zone=zone_of(kind, document),
         state=readiness(kind, document),
+        since=_health_since(kind, document),
         is_cordoned=bool(at(document, "spec", "unschedulable")),
         taints=tuple(taint_text(one) for one in at(document, "spec", "taints") or ()),
         held=held,
@@ -305,12 +373,11 @@ def _target_row(kind: str, document: Mapping[str, Any]) -> TargetRow:
     )
 
 
-def _eviction_row(object_id: ObjectName, document: Mapping[str, Any] | None) -> EvictionRow | None:
-    """Return the row of an eviction. None if it has ended."""
-    status = at(document, "status") or {}
-    if status.get("state") not in OPEN_STATES:
-        return None
+def eviction_row(object_id: ObjectName, status: Mapping[str, Any]) -> EvictionRow:
+    """Return the row of an eviction, be it open or not."""
     workload, target = status["workload"], status["target"]
+    decided = str(status.get("decidedTime") or "")
+    added = [str(taint["timeAdded"]) for taint in status.get("taints") or () if taint.get("timeAdded")]
     return EvictionRow(
         object_id=object_id,
         state=str(status["state"]),
@@ -319,6 +386,10 @@ def _eviction_row(object_id: ObjectName, document: Mapping[str, Any] | None) -> 
         target=(str(target["kind"]), str(target["name"])),
         held_by=tuple(map(str, status.get("heldBy") or ())),
         why=why_evicted(status),
+        since=min(added, default=decided),
+        decided=decided,
+        requested=str(status.get("requestedTime") or ""),
+        ended=decided if status.get("state") in ENDED_STATES else "",
     )
 
 

@@ -98,6 +98,10 @@ class Kinds:
         """The kinds whose changes can be followed, in their order."""
         return [one for one in self._by_kind.values() if one.is_watched]
 
+    def has(self, kind: str) -> bool:
+        """Return whether the API serves a kind."""
+        return kind in self._by_kind
+
     def named(self, kind: str) -> ApiKind:
         """Return the kind of a name. Raises PageError: 404 if it does not exist."""
         found = self._by_kind.get(kind)

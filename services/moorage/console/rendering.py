@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 
 from moorage.console.host import LIVE, path_of
 from moorage.console.kinds import TARGETS, ZONE, ApiKind, Kinds
+from moorage.console.pictures.chain_graph import ChainLink, chain_graph
 from moorage.console.views import Content, PageView
 from moorage.decide.kubernetes.durations import age, human, rate_text
 from moorage.decide.kubernetes.object_texts import until
@@ -79,6 +80,7 @@ class Pages:
             workload_url=workload_url,
             object_url=object_url,
             url=address_of,
+            chain_picture=_chain_picture,
         )
         self._environment.filters.update(
             human=human,
@@ -216,6 +218,18 @@ def _clock(when: Any) -> str:
     except ValueError:
         return str(when)
     return f"{found:%Y-%m-%d %H:%M:%S}"
+
+
+def _chain_picture(chain: Mapping[str, Any]) -> Markup:
+    """Return the picture of a chain of an explanation."""
+    causes = [
+        ChainLink(
+            one.get("topic") or ("lost" if one.get("lost") else "clock"),
+            parse_time(one["time"]) if one.get("time") else None,
+        )
+        for one in chain["steps"]
+    ]
+    return chain_graph(str(chain["about"]), causes)
 
 
 def _zip_same(values: Iterable[str]) -> list[tuple[str, str]]:

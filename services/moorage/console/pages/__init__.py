@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moorage.console.pages import fleet, letters, objects, pauses, simulate, targets, workloads
+from moorage.console.pages import fleet, history, letters, objects, pauses, simulate, targets, workloads
 from moorage.console.views import Action, ConsolePage
 
 PAGES: Final[tuple[ConsolePage, ...]] = (
@@ -12,6 +12,7 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     *targets.PAGES,
     *workloads.PAGES,
     *objects.PAGES,
+    *history.PAGES,
     *letters.PAGES,
     *pauses.PAGES,
     *simulate.PAGES,

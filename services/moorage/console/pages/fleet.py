@@ -14,6 +14,7 @@ from moorage.console.fleet_index import (
     MARKS,
     OPEN_STATES,
     STATES,
+    EndedRow,
     EvictionRow,
     TargetRow,
     WaitingRow,
@@ -22,6 +23,7 @@ from moorage.console.fleet_index import (
 )
 from moorage.console.host import path_of
 from moorage.console.kinds import EVICTION, MANAGED_CLUSTER, NODE, PLACED, TARGETS, ZONE
+from moorage.console.pages.trends import trends
 from moorage.console.views import ConsolePage, Content, PageView
 from moorage.decide.disruption.object_names import shown_zone
 from moorage.decide.kubernetes.object_texts import zone_state
@@ -84,6 +86,7 @@ async def overview(view: PageView) -> Content:
         "fleet.html",
         {
             "totals": "fleet/totals.html",
+            "trends": "fleet/trends.html",
             "zones": "fleet/zones.html",
             "taints": "fleet/taints.html",
             "evicting": "fleet/evicting.html",
@@ -92,6 +95,7 @@ async def overview(view: PageView) -> Content:
         {
             "zones": [summary(zone, states) for zone in zones],
             "totals": totals(zones),
+            "trends": await trends(view, zones) if zones else [],
             "taints": taints(zones),
             "denied": denied,
             "evicting": await evicting(view),
@@ -214,6 +218,11 @@ async def waiting(view: PageView) -> dict[str, Any]:
 async def visible_evictions(view: PageView) -> list[EvictionRow] | None:
     """Return the open evictions that the user may list. None if that is none anywhere."""
     return await _visible(view, EVICTION, view.fleet.evictions.values())
+
+
+async def visible_ended(view: PageView) -> list[EndedRow] | None:
+    """Return the evictions of the last day that have ended and that the user may list. None if that is none."""
+    return await _visible(view, EVICTION, view.fleet.past.values())
 
 
 async def visible_waiting(view: PageView) -> list[WaitingRow] | None:

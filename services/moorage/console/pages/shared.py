@@ -6,15 +6,21 @@ import asyncio
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
+from markupsafe import Markup
+
 from moorage.console.api import EXPLAIN
+from moorage.console.fleet_index import EvictionRow
 from moorage.console.kinds import EVENT, MANAGED_CLUSTER, ObjectName
+from moorage.console.pictures.gantt import MOST, EvictionSpan, gantt
 from moorage.console.views import PageView
 from moorage.decide.kubernetes.object_texts import Object, last_seen
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.refs import WorkloadRef
 from moorage_schemas.resources.names import DEFAULT_NAMESPACE
+from moorage_schemas.times import parse_time
 
 EVENTS_SHOWN: Final = 40
 PAGE_SIZE: Final = 100
@@ -60,6 +66,11 @@ class ObjectNames:
         self.kind = kind
         self._by_namespace = by_namespace
         self.total = sum(len(names) for names in by_namespace.values())
+
+    @property
+    def namespaces(self) -> list[str]:
+        """The namespaces that have some of them."""
+        return sorted(self._by_namespace)
 
     async def which(self, fits: Callable[[str, str], bool]) -> ObjectNames:
         """Return those whose namespace and name fit. Others get the processor meanwhile."""
@@ -153,7 +164,7 @@ async def events_about(view: PageView, kind: str, namespace: str, name: str, uid
         if at(event, "involvedObject", "uid") in {None, "", uid, name}
     ]
     found.sort(key=last_seen, reverse=True)
-    return {"denied": False, "rows": [_event(one) for one in found[:EVENTS_SHOWN]]}
+    return {"denied": False, "rows": [event_row(one) for one in found[:EVENTS_SHOWN]]}
 
 
 def escaped(value: str) -> str:
@@ -161,7 +172,8 @@ def escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
-def _event(event: Object) -> dict[str, Any]:
+def event_row(event: Object) -> dict[str, Any]:
+    """Return an Event as the templates read it."""
     return {
         "time": last_seen(event),
         "type": str(event.get("type") or ""),
@@ -170,6 +182,29 @@ def _event(event: Object) -> dict[str, Any]:
         "message": str(event.get("message") or "").strip(),
         "source": str(at(event, "source", "component") or event.get("reportingComponent") or ""),
     }
+
+
+def eviction_picture(view: PageView, rows: Sequence[EvictionRow] | None) -> Markup:
+    """Return the picture of evictions on a time axis. Empty if there are none."""
+    if not rows:
+        return Markup("")
+
+    def when(text: str) -> datetime | None:
+        return parse_time(text) if text else None
+
+    spans = [
+        EvictionSpan(
+            workload=f"{row.workload[1]}/{row.workload[2]}",
+            target=row.target[1],
+            state=row.state,
+            start=min(filter(None, (when(row.since), when(row.deadline))), default=view.now),
+            due=when(row.deadline),
+            ended=when(row.ended),
+            requested=when(row.requested),
+        )
+        for row in rows[:MOST]
+    ]
+    return gantt(spans, view.now)
 
 
 def workload_of(reference: Object) -> tuple[str, str, str]:

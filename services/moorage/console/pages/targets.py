@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from moorage.console import changes
@@ -11,6 +13,7 @@ from moorage.console.fleet_index import MARKS, STATES, TargetRow, readiness, zon
 from moorage.console.host import PageError, path_of
 from moorage.console.kinds import BINDING, EVENT, EVICTION, NODE, TAINT, TARGETS, ZONE
 from moorage.console.pages import fleet, objects, shared
+from moorage.console.pictures.zone_bar import ZoneGauge, zone_bar
 from moorage.console.rendering import target_url
 from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
 from moorage.decide.disruption.object_names import NO_ZONE, about_target, shown_zone, target_prefix, zone_of_object
@@ -19,6 +22,7 @@ from moorage.decide.kubernetes.object_texts import node_status, taint_text, unre
 from moorage.decide.kubernetes.unstructured import at, name_of
 from moorage.decide.taints.dialects.table import DIALECTS
 from moorage_schemas.refs import TargetRef
+from moorage_schemas.resources.configuration import CONFIGURATION_NAME, MoorageConfigurationSpec
 from moorage_schemas.taint import TaintOrigin
 
 _TARGET: Final = "/console/actions/targets/{kind}/{name}"
@@ -174,7 +178,8 @@ async def one(view: PageView) -> Content:
             ],
             "conditions": at(found, "status", "conditions") or [],
             "bound": await _bound(view, kind, name),
-            "evictions": await _evictions(view, kind, name),
+            "evictions": (rows := await _evictions(view, kind, name)),
+            "gantt": shared.eviction_picture(view, rows),
             "events": await shared.events_about(view, kind, "", name, str(at(found, "metadata", "uid") or "")),
             **await offered(view, kind, name, found),
         },
@@ -258,6 +263,10 @@ async def _evictions(view: PageView, kind: str, name: str) -> list[Any] | None:
 
 
 _ONE: Final = "/console/targets/{kind}/{name}"
+CONFIGURATION: Final = "MoorageConfiguration"
+DRAWN: Final = 24
+"""Zones that are drawn, those with the largest part that is not ready."""
+
 GUARDS: Final = ("EvictionPause", "EvictionBudget", "PodDisruptionBudget", "Budget")
 """The kinds that limit evictions, the strongest first."""
 
@@ -275,11 +284,13 @@ _TITLES: Final = {
 async def zones(view: PageView) -> Content:
     """`/console/zones`: every zone with its state, its rate, and the nodes that wait."""
     may_list = await view.rights.may("list", ZONE)
-    rows = [_zone(one) for one in await view.reader.all(ZONE)] if may_list else []
+    threshold = await _threshold(view)
+    rows = [_zone(one, threshold) for one in await view.reader.all(ZONE)] if may_list else []
+    drawn = heapq.nsmallest(DRAWN, rows, key=lambda row: -row["not_ready"] / (row["nodes"] or 1))
     return Content(
         "zones/list.html",
-        {"rows": "zones/rows.html"},
-        {"zones": shared.paged(view, rows), "denied": not may_list},
+        {"pictures": "zones/pictures.html", "rows": "zones/rows.html"},
+        {"zones": shared.paged(view, rows), "denied": not may_list, "drawn": drawn, "left_out": len(rows) - len(drawn)},
         (ZONE,),
     )
 
@@ -291,22 +302,45 @@ async def zone(view: PageView) -> Content:
     found = await view.reader.get(ZONE, "", name)
     if found is None:
         raise PageError(404, f'zones "{name}" not found')
-    return Content("zones/one.html", {"zone": "zones/zone.html"}, {"zone": _zone(found)}, (ZONE,))
+    return Content(
+        "zones/one.html", {"zone": "zones/zone.html"}, {"zone": _zone(found, await _threshold(view))}, (ZONE,)
+    )
 
 
-def _zone(found: dict[str, Any]) -> dict[str, Any]:
+async def _threshold(view: PageView) -> float | None:
+    """Return the part of a zone that is in partial disruption. None if the user may not get the configuration."""
+    if not await view.rights.at_home.may("get", CONFIGURATION, "", CONFIGURATION_NAME):
+        return None
+    home = replace(view.reader, api=replace(view.reader.api, cluster=""))
+    found = await home.get(CONFIGURATION, "", CONFIGURATION_NAME)
+    spec = at(found, "spec") or {}
+    return float(spec.get("unhealthyZoneThreshold", MoorageConfigurationSpec().unhealthy_zone_threshold))
+
+
+def _zone(found: dict[str, Any], threshold: float | None) -> dict[str, Any]:
     status = found.get("status") or {}
-    rate = status.get("rate")
+    rate, tokens = status.get("rate"), status.get("tokens")
+    gauge = ZoneGauge(
+        nodes=status.get("nodes") or 0,
+        not_ready=status.get("notReady") or 0,
+        threshold=threshold,
+        tokens=tokens if isinstance(tokens, int | float) else None,
+        rate=rate_text(rate) if rate is not None else "",
+        waiting=status.get("waiting") or 0,
+        granted=len(status.get("granted") or ()),
+    )
+    name = shown_zone(zone_of_object(name_of(found)))
     return {
+        "picture": zone_bar(name, gauge),
         "object": name_of(found),
-        "name": shown_zone(zone_of_object(name_of(found))),
+        "name": name,
         "state": zone_state(found),
         "stopped": bool(status.get("stopped")),
-        "nodes": status.get("nodes") or 0,
-        "not_ready": status.get("notReady") or 0,
-        "rate": rate_text(rate) if rate is not None else "",
-        "tokens": status.get("tokens"),
-        "waiting": status.get("waiting") or 0,
+        "nodes": gauge.nodes,
+        "not_ready": gauge.not_ready,
+        "rate": gauge.rate,
+        "tokens": tokens,
+        "waiting": gauge.waiting,
         "queue": [_queued(one) for one in status.get("queue") or ()],
         "granted": [_queued(one) for one in status.get("granted") or ()],
     }

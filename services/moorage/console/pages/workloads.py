@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from moorage.console.fleet_index import OPEN_STATES
+from markupsafe import Markup
+
+from moorage.console.fleet_index import ENDED_STATES, OPEN_STATES, EndedRow, eviction_row
 from moorage.console.host import PageError
-from moorage.console.kinds import BINDING, EVENT, EVICTION, PLACED, ObjectName
+from moorage.console.kinds import BINDING, EVENT, EVICTION, NODE, PLACED, ObjectName
 from moorage.console.pages import fleet, shared
+from moorage.console.pictures.matrix import matrix
+from moorage.console.pictures.score_stack import ScoreBar, score_stack
 from moorage.console.views import ConsolePage, Content, PageView
 from moorage.decide.disruption.object_names import workload_name
 from moorage.decide.kubernetes.object_texts import toleration_text
@@ -17,28 +22,63 @@ from moorage_schemas.placement import PlacementState
 from moorage_schemas.resources.names import DEFAULT_NAMESPACE
 
 NO_NAMESPACE: Final = "-"
+ENDED: Final = "Ended"
+"""The choice of evictions that were completed or cancelled in the last day."""
+
 MOST: Final = 500
 """Bindings and evictions of a workload that its page shows."""
 PENDING: Final = PlacementState.PENDING.value
 
 
 async def evictions(view: PageView) -> Content:
-    """`/console/evictions`: evictions that have not ended."""
+    """`/console/evictions`: evictions that have not ended, or those that have ended in the last day."""
     await view.fleet.refresh()
-    rows = await fleet.visible_evictions(view)
     state, sought = view.query.get("state", ""), view.query.get("name", "").lower()
-    found = [
-        row
-        for row in rows or ()
-        if state in {"", row.state} and sought in f"{'/'.join(row.workload)} {row.target[1]}".lower()
-    ]
-    found.sort(key=fleet.urgency)
+    rows = await fleet.visible_evictions(view)
+    ended = await fleet.visible_ended(view)
+    if state in (ENDED, *ENDED_STATES):
+        page = await _ended(view, ended or (), state, sought)
+    else:
+        found = [
+            row
+            for row in rows or ()
+            if state in {"", row.state} and sought in f"{'/'.join(row.workload)} {row.target[1]}".lower()
+        ]
+        found.sort(key=fleet.urgency)
+        page = shared.paged(view, found)
+    counts = Counter(row.state for row in (*(rows or ()), *(ended or ())))
     return Content(
         "evictions/list.html",
-        {"rows": "evictions/rows.html"},
-        {"evictions": shared.paged(view, found), "denied": rows is None, "states": OPEN_STATES},
+        {"counts": "evictions/counts.html", "rows": "evictions/rows.html"},
+        {
+            "evictions": page,
+            "gantt": shared.eviction_picture(view, page.rows),
+            "counts": {word: counts[word] for word in (*OPEN_STATES, *ENDED_STATES) if counts[word]},
+            "is_past": state in (ENDED, *ENDED_STATES),
+            "denied": rows is None and ended is None,
+            "states": (*OPEN_STATES, ENDED, *ENDED_STATES),
+        },
         (EVICTION,),
     )
+
+
+async def _ended(view: PageView, ended: Sequence[EndedRow], state: str, sought: str) -> shared.Paged:
+    """Return a page of evictions that have ended, the latest first."""
+    found = [
+        row
+        for row in ended
+        if state in {ENDED, row.state} and sought in f"{row.object_id.namespace}/{row.object_id.name}"
+    ]
+    found.sort(key=lambda row: row.ended, reverse=True)
+    page = shared.paged(view, found)
+    documents = await shared.documents(view, [row.object_id for row in page.rows])
+    rows = [
+        eviction_row(
+            ObjectName(EVICTION, at(one, "metadata", "namespace") or "", one["metadata"]["name"]), one["status"]
+        )
+        for one in documents
+    ]
+    return shared.Paged(rows, page.total, page.number, page.last)
 
 
 async def placements(view: PageView) -> Content:
@@ -51,12 +91,14 @@ async def placements(view: PageView) -> Content:
     else:
         names = await shared.visible_names(view, PLACED)
     page = (await names.containing(sought)).page(view) if names is not None else shared.Paged((), 0, 1, 1)
+    decisions = [_decision(one["status"]) for one in await shared.documents(view, page.rows)]
     return Content(
         "placements/list.html",
         {"rows": "placements/rows.html"},
         {
             "page": page,
-            "decisions": [_decision(one["status"]) for one in await shared.documents(view, page.rows)],
+            "decisions": decisions,
+            "matrix": _matrix(decisions),
             "denied": names is None,
             "states": (PENDING,),
         },
@@ -80,6 +122,7 @@ def _decision(status: dict[str, Any]) -> dict[str, Any]:
     )
     if status.get("target"):
         targets.append((status["target"]["kind"], status["target"]["name"], 0))
+    first = targets[0][1] if targets else ""
     prioritizers = list(dict.fromkeys(name for one in status.get("scores") or () for name in one.get("scores") or {}))
     return {
         "workload": shared.workload_of(status["workload"]),
@@ -96,9 +139,28 @@ def _decision(status: dict[str, Any]) -> dict[str, Any]:
         "filters": status.get("filters") or [],
         "scores": status.get("scores") or [],
         "prioritizers": prioritizers,
+        "picture": score_stack(
+            [
+                ScoreBar(one["target"], one["total"], one.get("scores") or {}, is_chosen=one["target"] == first)
+                for one in status.get("scores") or ()
+            ],
+            prioritizers,
+        ),
         "conditions": status.get("conditions") or [],
         "clusters": status.get("selected") or 0,
     }
+
+
+def _matrix(decisions: Sequence[dict[str, Any]]) -> Markup:
+    """Return the picture of the workloads of a page by cluster. Empty if none of them is on a cluster."""
+    rows = []
+    for one in decisions:
+        placed = {name: int(replicas or 0) for kind, name, replicas in one["targets"] if kind != NODE}
+        if placed:
+            rows.append(("/".join(filter(None, one["workload"][1:])), placed))
+    clusters = Counter(name for _, placed in rows for name in placed)
+    names = [name for name, _ in sorted(clusters.items(), key=lambda item: (-item[1], item[0]))]
+    return matrix(rows, names) if rows else Markup("")
 
 
 async def _named(view: PageView) -> tuple[str, str, str]:
@@ -133,7 +195,10 @@ async def one(view: PageView) -> Content:
             "decision": _decision(placed["status"]) if placed is not None and may_read else None,
             "may_read": may_read,
             "bindings": await _about(view, BINDING, place, own),
-            "evictions": await _about(view, EVICTION, place, own),
+            "evictions": (evicted := await _about(view, EVICTION, place, own)),
+            "gantt": shared.eviction_picture(
+                view, [eviction_row(ObjectName(EVICTION, place, own), status) for status in evicted or ()]
+            ),
             "tolerations": [toleration_text(one) for one in at(found, "spec", "tolerations") or ()],
             "events": await shared.events_about(view, kind, namespace, name, str(at(found, "metadata", "uid") or "")),
         },

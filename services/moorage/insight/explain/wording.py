@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
 
+from moorage.decide.disruption.object_names import shown_zone
 from moorage.decide.kubernetes.durations import rate_text
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAsked, EvictionSlot
@@ -90,12 +91,12 @@ def words(  # noqa: C901, PLR0911, PLR0912 - one case for each event
             return f"{workload(event.workload)} bound to {target(event.target)}{part}"
         case ZoneMembered():
             state = "ready" if event.ready else f"not ready since {clock(event.since)}"
-            return f"{target(event.target)} in zone {event.zone} is {state}"
+            return f"{target(event.target)} in zone {shown_zone(event.zone)} is {state}"
         case ZoneChanged():
             return _zone(event)
         case NoExecuteGranted():
             said = "may get its NoExecute taint" if event.granted else "withdrawn: may have no NoExecute taint"
-            return f"{target(event.target)} in zone {event.zone} {said}{_why(event.reason)}"
+            return f"{target(event.target)} in zone {shown_zone(event.zone)} {said}{_why(event.reason)}"
         case EvictionAsked():
             what = "is in progress" if event.requested else f"waits for a grant, due at {clock(event.due_time)}"
             return f"{workload(event.workload)} off {target(event.target)} {what}"
@@ -181,7 +182,7 @@ def _zone(event: ZoneChanged) -> str:
     counts = f"{event.not_ready} of {event.nodes} not ready"
     waiting = f", {event.waiting} waiting" if event.waiting else ""
     rate = rate_text(event.rate) if event.rate else "none may pass"
-    return f"zone {event.zone} {state}: {counts}{waiting}, {rate}"
+    return f"zone {shown_zone(event.zone)} {state}: {counts}{waiting}, {rate}"
 
 
 def _why(*parts: str) -> str:
