@@ -128,7 +128,7 @@ def test_the_random_histories_reach_every_metric() -> None:
 def test_the_parts_of_a_partition_that_moves_go_with_it() -> None:
     world = NodeWorld("a", "b", "c", "d", "e").run()
     whole = shown(world.flow, "taint-manager")["moorage_targets"]
-    assert whole == {("Node", "/", "Unreported"): 5}
+    assert whole == {("Node", "none", "Unreported"): 5}
     state = world.flow.state("taint-manager", 0)
     part = len(state.resources)
     assert 0 < part < 5
@@ -144,7 +144,7 @@ def test_a_source_that_falls_silent_is_shown_and_one_that_reports_again() -> Non
     assert shown(world.flow)["moorage_last_report_timestamp_seconds"] == {(): world.flow.now.timestamp()}
     world.advance(41)
     assert shown(world.flow)["moorage_source_targets"] == {("Node", "kubelet", "Silent"): 1}
-    assert shown(world.flow)["moorage_targets"]["Node", "/", "Unknown"] == 1
+    assert shown(world.flow)["moorage_targets"]["Node", "none", "Unknown"] == 1
     world.report("a", status="True", source="kubelet")
     world.run()
     assert shown(world.flow)["moorage_source_targets"] == {("Node", "kubelet", "Reporting"): 1}

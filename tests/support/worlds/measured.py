@@ -23,6 +23,11 @@ Values = dict[str, dict[tuple[str, ...], float]]
 OPEN = (EvictionState.SCHEDULED, EvictionState.HELD, EvictionState.REQUESTED)
 
 
+def _shown(zone: str) -> str:
+    """The zone as people read it."""
+    return "none" if zone == "/" else zone
+
+
 def measures_of(flow: Flow, service: str, partition: int) -> Iterable[Measure]:
     """Return the numbers of one partition, brought up to date in small portions."""
     one, state = flow.services[service], flow.state(service, partition)
@@ -51,8 +56,8 @@ def walked(flow: Flow) -> Values:
         if event.state is PlacementState.PENDING:
             found["moorage_workloads_unscheduled"][event.workload.kind, event.reason] += 1
     for event in flow.table(ZONES).values():
-        found["moorage_zone_nodes"][event.zone,] = event.nodes
-        found["moorage_zone_waiting_nodes"][event.zone,] = event.waiting
+        found["moorage_zone_nodes"][_shown(event.zone),] = event.nodes
+        found["moorage_zone_waiting_nodes"][_shown(event.zone),] = event.waiting
     return {name: dict(counts) for name, counts in found.items()}
 
 
@@ -65,7 +70,7 @@ def _walk_targets(flow: Flow, found: dict[str, Counter[tuple[str, ...]]]) -> Non
             continue
         mine = {one.type: one for one in conditions[target.key] if one.target_uid == resource.uid}
         status = mine["Ready"].status.value if "Ready" in mine else ""
-        found["moorage_targets"][resource.kind, zone_of_target(resource), readiness(status)] += 1
+        found["moorage_targets"][resource.kind, _shown(zone_of_target(resource)), readiness(status)] += 1
         for source in {one.source for one in mine.values()}:
             silent = any(one.reason == HEARTBEAT_STOPPED for one in mine.values() if one.source == source)
             state = "Silent" if silent else "Reporting"

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from moorage.decide.disruption.budgets import DISRUPTION
+from moorage.decide.disruption.object_names import shown_zone
 from moorage.decide.disruption.token_bucket import Bucket
 from moorage.runtime.measures import Contribution, FleetGauge, Measure
 from moorage_schemas.budget import BudgetCounted
@@ -84,9 +85,9 @@ def zone_measures(records: Iterable[ZoneChanged], now: datetime) -> Iterator[Mea
     """Yield the values of zones. Tokens are those of this time."""
     stopped = False
     for record in records:
-        zone = (record.zone,)
+        zone = (shown_zone(record.zone),)
         for state in ZoneState:
-            yield Measure(ZONE_STATE, (record.zone, state.value), record.state is state)
+            yield Measure(ZONE_STATE, (*zone, state.value), record.state is state)
         yield Measure(ZONE_NODES, zone, record.nodes)
         yield Measure(ZONE_NOT_READY, zone, record.not_ready)
         yield Measure(ZONE_RATE, zone, record.rate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from moorage.decide.disruption.object_names import shown_zone
 from moorage.decide.kubernetes.object_texts import readiness
 from moorage.decide.taints.desired.incidents import zone_of_target
 from moorage.runtime.measures import Contribution, FleetGauge
@@ -42,7 +43,7 @@ def counted(state: TaintManagerPartition, target: str) -> Iterator[Contribution]
     status = ready.status.value if ready is not None and ready.target_uid in {"", resource.uid} else ""
     tainted = state.taints.get(target)
     zone = tainted.zone if tainted is not None else ""
-    yield Contribution(TARGETS, (kind, zone or zone_of_target(resource), readiness(status)))
+    yield Contribution(TARGETS, (kind, shown_zone(zone or zone_of_target(resource)), readiness(status)))
     if tainted is not None:
         for taint in tainted.taints:
             yield Contribution(TAINTS, (kind, taint.key, taint.effect))
