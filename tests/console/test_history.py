@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from playwright.async_api import Browser, expect
 from tests.component.gateway.double import NOW, node_ref, pod_ref
@@ -14,9 +15,11 @@ from tests.component.gateway.test_access import allow
 from tests.console.test_in_a_browser import is_live
 from tests.console.test_pages import text_of
 from tests.console.test_sessions import log_in, world_of
-from tests.console.world import ConsoleWorld, some_cluster, some_fleet
+from tests.console.world import BROWSER, ConsoleWorld, some_cluster, some_fleet
 from tests.support.browsers import opened
 
+from moorage.apiserver.http.app import create_app
+from moorage.cli.local.pages import with_pages
 from moorage.console.fleet_index import TargetRow
 from moorage.console.pages import history
 from moorage.console.pages.trends import SPAN, a_minute, not_ready
@@ -64,6 +67,15 @@ async def test_an_eviction_that_ends_stays_until_it_is_removed(world: ConsoleWor
     assert evicted((await world.page("/console/evictions?state=Completed")).text) == []
     html = (await world.page("/")).text
     assert "Evictions a minute. Now 0, at most 0 in the last 60 min." in html
+
+
+async def test_a_console_that_starts_later_shows_the_same(world: ConsoleWorld) -> None:
+    paths = ("/", "/console/evictions?state=Ended", "/console/history", "/console/targets/Node/n01")
+    before = [text_of((await world.page(path)).text) for path in paths]
+    restarted = httpx.ASGITransport(app=create_app(world.gateway, with_pages))
+    async with httpx.AsyncClient(transport=restarted, base_url="http://localhost") as http:
+        after = [text_of((await http.get(path, headers={"accept": BROWSER})).text) for path in paths]
+    assert after == before
 
 
 async def test_the_last_hour_is_drawn_with_a_table(world: ConsoleWorld) -> None:

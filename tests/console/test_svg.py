@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from moorage.console.pictures.chain_graph import ChainLink, chain_graph
+from moorage.console.pictures.condition_strips import SPAN, ConditionStrip, condition_strips
 from moorage.console.pictures.gantt import MOST, EvictionSpan, gantt
 from moorage.console.pictures.matrix import MOST_CLUSTERS, MOST_WORKLOADS, matrix
 from moorage.console.pictures.score_stack import ScoreBar, score_stack
@@ -74,6 +75,28 @@ def test_evictions_are_drawn_whatever_their_times(evictions: list[EvictionSpan],
     svg = gantt(evictions, now)
     check(svg)
     assert len(shapes(svg, "due")) == sum(one.due is not None for one in evictions[:MOST])
+
+
+@given(
+    st.lists(st.builds(ConditionStrip, texts, st.sampled_from(["True", "False", "Unknown", ""]), maybe, maybe)), times
+)
+def test_conditions_are_drawn_as_far_as_they_are_kept(conditions: list[ConditionStrip], now: datetime) -> None:
+    svg = condition_strips(conditions, now)
+    check(svg)
+    assert sum(len(shapes(svg, kind)) for kind in ("yes", "no", "unknown")) == len(conditions)
+    recent = [one for one in conditions if one.heartbeat is not None and one.heartbeat >= now - SPAN]
+    assert len(shapes(svg, "due")) == len(recent)
+
+
+def test_a_condition_is_drawn_from_its_last_change_on() -> None:
+    kept = ConditionStrip("Ready", "False", NOW - timedelta(hours=6), NOW - timedelta(hours=12))
+    svg = condition_strips([kept], NOW)
+    assert [(one.get("x"), one.get("width")) for one in shapes(svg, "no")] == [("75.00%", "25.00%")]
+    assert [one.get("width") for one in shapes(svg, "unrecorded")] == ["75.00%"]
+    assert [one.get("x1") for one in shapes(svg, "due")] == ["50.00%"]
+    old = condition_strips([ConditionStrip("Ready", "True", NOW - timedelta(days=9), None)], NOW)
+    assert [one.get("width") for one in shapes(old, "yes")] == ["100.00%"]
+    assert not shapes(old, "unrecorded")
 
 
 @given(texts, gauges)
@@ -174,6 +197,7 @@ def test_texts_of_others_stay_texts() -> None:
         score_stack([ScoreBar(hostile, 1, {hostile: 1})], [hostile]),
         chain_graph(hostile, [ChainLink(hostile, NOW)]),
         matrix([(hostile, {hostile: 1})], [hostile]),
+        condition_strips([ConditionStrip(hostile, hostile, NOW, NOW)], NOW),
         sparkline(Series(hostile, [1], NOW, timedelta(minutes=1)), "notready"),
     ):
         check(svg)

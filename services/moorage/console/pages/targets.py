@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
+
+from markupsafe import Markup
 
 from moorage.console import changes
 from moorage.console.changes import target_of
@@ -13,6 +16,7 @@ from moorage.console.fleet_index import MARKS, STATES, TargetRow, readiness, zon
 from moorage.console.host import PageError, path_of
 from moorage.console.kinds import BINDING, EVENT, EVICTION, NODE, TAINT, TARGETS, ZONE
 from moorage.console.pages import fleet, objects, shared
+from moorage.console.pictures.condition_strips import ConditionStrip, condition_strips
 from moorage.console.pictures.zone_bar import ZoneGauge, zone_bar
 from moorage.console.rendering import target_url
 from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
@@ -24,6 +28,7 @@ from moorage.decide.taints.dialects.table import DIALECTS
 from moorage_schemas.refs import TargetRef
 from moorage_schemas.resources.configuration import CONFIGURATION_NAME, MoorageConfigurationSpec
 from moorage_schemas.taint import TaintOrigin
+from moorage_schemas.times import parse_time
 
 _TARGET: Final = "/console/actions/targets/{kind}/{name}"
 
@@ -177,6 +182,7 @@ async def one(view: PageView) -> Content:
                 for held in at(found, "status", "heldTaints") or ()
             ],
             "conditions": at(found, "status", "conditions") or [],
+            "strips": _strips(view, at(found, "status", "conditions") or ()),
             "bound": await _bound(view, kind, name),
             "evictions": (rows := await _evictions(view, kind, name)),
             "gantt": shared.eviction_picture(view, rows),
@@ -239,6 +245,24 @@ async def _taints(view: PageView, kind: str, name: str, found: dict[str, Any]) -
             }
         )
     return rows
+
+
+def _strips(view: PageView, conditions: Iterable[Mapping[str, Any]]) -> Markup:
+    """Return the picture of the conditions of a target. Empty if it has none."""
+
+    def when(one: Mapping[str, Any], field: str) -> datetime | None:
+        return parse_time(str(one[field])) if one.get(field) else None
+
+    rows = [
+        ConditionStrip(
+            str(one.get("type") or ""),
+            str(one.get("status") or ""),
+            when(one, "lastTransitionTime"),
+            when(one, "lastHeartbeatTime"),
+        )
+        for one in conditions
+    ]
+    return condition_strips(rows, view.now) if rows else Markup("")
 
 
 async def _bound(view: PageView, kind: str, name: str) -> shared.Paged | None:
