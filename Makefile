@@ -140,3 +140,8 @@ SOAK ?=
 .PHONY: soak
 soak: $(READY) ## seeds, and faults on a real three-broker Kafka, without end (SOAK="--seeds 100000", "--rounds 50")
 	@$(BIN)/python ops/soak $(SOAK)
+
+DRILL ?=
+.PHONY: upgrade-drill
+upgrade-drill: $(READY) ## an earlier version is upgraded under load, and back (DRILL="--from REV", "--restart")
+	@$(BIN)/python ops/upgrade-drill $(DRILL)

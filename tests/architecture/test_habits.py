@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 from tests.architecture.files import ROOT
 
@@ -48,21 +49,30 @@ def test_the_workflow_runs_make_test_on_each_python() -> None:
     assert [step["run"] for step in jobs["test-all"]["steps"] if "run" in step] == ["make test-all PYTHON=python"]
 
 
-def test_the_nightly_workflow_gives_make_soak_options_that_it_has(tmp_path: Path) -> None:
-    job = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text("utf-8"))["jobs"]["soak"]
+@pytest.mark.parametrize(
+    ("name", "options", "program", "nothing"),
+    [
+        ("soak", "soak", "soak", ("--check",)),
+        ("upgrade", "drill", "upgrade-drill", ("--dry-run", "--folder")),
+    ],
+)
+def test_the_nightly_workflow_gives_programs_options_that_they_have(
+    tmp_path: Path, name: str, options: str, program: str, nothing: tuple[str, ...]
+) -> None:
+    job = yaml.safe_load((ROOT / ".github" / "workflows" / "nightly.yml").read_text("utf-8"))["jobs"][name]
     (command,) = [step["run"] for step in job["steps"] if "run" in step]
     turns = job["strategy"]["matrix"]["include"]
     assert turns
     for turn in turns:
-        shell = ["bash", "-ec", f"{command.replace('${{ matrix.soak }}', turn['soak'])} --dry-run"]
+        shell = ["bash", "-ec", f"{command.replace('${{ matrix.' + options + ' }}', turn[options])} --dry-run"]
         made = subprocess.run(
             shell, cwd=ROOT, env={**os.environ, "GITHUB_RUN_NUMBER": "7"}, capture_output=True, text=True, check=True
         )
-        options = made.stdout.rpartition("ops/soak ")[2].partition("\n")[0].split()
-        # With `--check` it reads its options and runs nothing.
-        soak = [sys.executable, str(ROOT / "ops" / "soak"), *options, "--check", str(tmp_path)]
-        assert subprocess.run(soak, check=False).returncode == 0, options
-        assert "--folder" in options, "this is what is uploaded"
+        given = made.stdout.rpartition(f"ops/{program} ")[2].partition("\n")[0].split()
+        # With these it reads its options and runs nothing.
+        words = [sys.executable, str(ROOT / "ops" / program), *given, *nothing, str(tmp_path)]
+        assert subprocess.run(words, check=False).returncode == 0, given
+        assert "--folder" in given, "this is what is uploaded"
 
 
 def test_the_container_for_developers_is_set_up_as_a_clone_is() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -63,15 +64,18 @@ class Load:
     """Inputs of one round; an async context manager.
 
     Args:
-        server: the gateway's address.
+        servers: the addresses of the gateways, each of which gets a request in turn.
         bootstrap: Kafka's addresses, which nothing harms: reports are written by others than services.
         prefix: the topics' first part.
         partitions: how many each topic has.
         chance: decides on everything.
     """
 
-    def __init__(self, server: str, bootstrap: str, prefix: str, partitions: int, chance: random.Random) -> None:
-        self._http = httpx.AsyncClient(base_url=server, timeout=10.0, trust_env=False)
+    def __init__(
+        self, servers: Sequence[str], bootstrap: str, prefix: str, partitions: int, chance: random.Random
+    ) -> None:
+        self._clients = [httpx.AsyncClient(base_url=server, timeout=10.0, trust_env=False) for server in servers]
+        self._turns = itertools.cycle(self._clients)
         self._producer = AIOKafkaProducer(
             bootstrap_servers=bootstrap.split(","), client_id="tests-load", acks="all", enable_idempotence=True
         )
@@ -106,7 +110,12 @@ class Load:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._producer.stop()
-        await self._http.aclose()
+        await asyncio.gather(*(client.aclose() for client in self._clients))
+
+    @property
+    def _http(self) -> httpx.AsyncClient:
+        """The gateway whose turn it is."""
+        return next(self._turns)
 
     # The whole.
 
@@ -343,11 +352,13 @@ class Load:
             await asyncio.sleep(_RETRY)
         self.lost.append(f"{what}: {last[:200]}")
 
-    async def report(self, name: str, status: ConditionStatus) -> None:
-        """Report of a node whether it is ready, and do not wait for the answer."""
+    async def report(self, name: str, status: ConditionStatus, condition: str = "Ready") -> None:
+        """Report a condition of a node, by default whether it is ready, and do not wait for the answer."""
         target = TargetRef(kind=TargetKind.NODE, name=name)
         now = datetime.now(UTC)
-        self._later(ConditionReported(target=target, type="Ready", status=status, observed_time=now, source="kubelet"))
+        self._later(
+            ConditionReported(target=target, type=condition, status=status, observed_time=now, source="kubelet")
+        )
 
     def _later(self, event: ConditionReported) -> None:
         task = asyncio.create_task(self._send(event))

@@ -131,7 +131,7 @@ async def play(
             await ensure_topics(settings)
             if kind.cleaning:
                 await _clean_quickly(cluster, prefix, victim)
-            load = Load(server, cluster.bootstrap, prefix, PARTITIONS, random.Random(seed))  # noqa: S311 - as above
+            load = Load([server], cluster.bootstrap, prefix, PARTITIONS, random.Random(seed))  # noqa: S311 - as above
             async with load, Recorder(cluster.bootstrap, prefix, PARTITIONS, load.heard) as recorder:
                 await members.until_ready(_READY_WITHIN)
                 field = Field(
