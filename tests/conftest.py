@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 import pytest_asyncio
 import structlog
+from tests.chaos.faults import versions
 from tests.kubectl import programs
 from tests.planes import plane as planes
 from tests.support import browsers, documents, examples, hangs, promtool, scheduling, tiers
@@ -106,14 +107,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(f"too expensive: {line}", red=True)
     for note in _NOTES:
         terminalreporter.write_line(f"kafka: {note}", yellow=True)
-    if not programs.is_complete():
-        terminalreporter.write_line(f"kubectl: {programs.told()}", red=True)
-    if not browsers.program():
-        terminalreporter.write_line(f"browser: {browsers.told()}", red=True)
-    if not promtool.program():
-        terminalreporter.write_line(f"promtool: {promtool.told()}", red=True)
-    if not planes.is_complete():
-        terminalreporter.write_line(f"planes: {planes.told()}", red=True)
+    missing = {
+        "kubectl": "" if programs.is_complete() else programs.told(),
+        "browser": "" if browsers.program() else browsers.told(),
+        "promtool": "" if promtool.program() else promtool.told(),
+        "planes": "" if planes.is_complete() else planes.told(),
+        "upgrade": versions.missing(),
+    }
+    for what, why in missing.items():
+        if why:
+            terminalreporter.write_line(f"{what}: {why}", red=True)
     for language, needs in examples.missing().items():
         note = f"examples: {needs} MISSING, SO THE DEPLOYER AND THE PROBE IN {language.upper()} DID NOT RUN"
         terminalreporter.write_line(note, red=True)

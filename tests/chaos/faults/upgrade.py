@@ -214,11 +214,16 @@ class Drill:
         }
         self.versions: dict[str, Version] = {}
         self.gateways: dict[str, str] = {}
+        self.pairs: list[str] = []
+        """The processes of services that have standbys."""
+
         members: list[Member] = []
         for number, (group, copy) in enumerate(worked):
             gateway, http = ports[len(worked) + number], ports[number]
             answers = gateway if group == [services.GATEWAY] else http
             name = f"{group[0] if len(group) == 1 else 'chain'}-{copy}"
+            if set(group) <= set(services.names()):
+                self.pairs.append(name)
             if group == [services.GATEWAY]:
                 self.gateways[name] = f"http://127.0.0.1:{gateway}"
             members.append(
@@ -256,17 +261,23 @@ class Drill:
 
     async def until_warm(self) -> None:
         """Return when every process is ready and every standby is warm, as an operator waits before the next step."""
-        await self.members.until_ready(_READY_WITHIN)
         deadline = time.monotonic() + _READY_WITHIN
+        await self.members.until_ready(_READY_WITHIN)
         async with httpx.AsyncClient(timeout=5.0, trust_env=False) as http:
-            while cold := [one.name for one in self.members.all.values() if not await _is_warm(http, one.url)]:
+            urls = [self.members[name].url for name in self.pairs]
+            while cold := without_standby([await _shown(http, url) for url in urls]):
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"not ready with warm standbys within {_READY_WITHIN:.0f} s: {', '.join(cold)}")
+                    raise TimeoutError(f"no warm standbys within {_READY_WITHIN:.0f} s: {cold}")
                 await asyncio.sleep(_POLL)
 
     async def cross(self, old: Version, new: Version) -> list[str]:
         """Let the programs of each version speak to the gateway of the other; return what went wrong."""
         wrong = []
+        status = await new.moorage(
+            "status", env={**self.environment, "MOORAGE_SERVER": next(iter(self.gateways.values()))}
+        )
+        if status.code:
+            wrong.append(f"moorage status of {new.name} in a fleet of both: {(status.out + status.err)[-600:]}")
         for gateway, server in self.gateways.items():
             there = self.versions[gateway]
             program = old if there is new else new
@@ -324,7 +335,8 @@ async def upgrade(
         await ensure_topics(settings)  # those that only the new version has, so that all of them can be read
         # The broker gives the times of records, so that the checker need not trust a writer's clock.
         await change(settings, [SettingDifference(topic.name(prefix), *_APPEND_TIME, chosen=False) for topic in TOPICS])
-        load = Load(list(drill.gateways.values()), bootstrap, prefix, PARTITIONS, random.Random(seed))  # noqa: S311
+        inputs = random.Random(seed)  # noqa: S311 - as above
+        load = Load(list(drill.gateways.values()), bootstrap, prefix, PARTITIONS, inputs)
         pulse = Pulse(load)
         result.delays["taint"] = pulse.measured
 
@@ -409,17 +421,24 @@ class _Course:
         self.tell(f"{name}: {until - since:.1f} s, longest time from a report to its taint {took:.2f} s")
 
 
-async def _is_warm(http: httpx.AsyncClient, url: str) -> bool:
+async def _shown(http: httpx.AsyncClient, url: str) -> Mapping[str, Any]:
+    """Return the services of a process by their names; a service `not-ready` if it is not."""
     try:
         answer = await http.get(url)
     except httpx.HTTPError:
-        return False
-    if not answer.is_success:
-        return False
-    if not answer.headers["content-type"].startswith("application/json"):
-        return True  # a gateway, which has no standbys
+        return {"not-ready": {"partitions": {url: {}}}}
     shown: Mapping[str, Any] = answer.json().get("services", {})
-    return all(state == "Warm" for one in shown.values() for state in (one.get("standbys") or {}).values())
+    return shown if answer.is_success else {**shown, "not-ready": {"partitions": {url: {}}}}
+
+
+def without_standby(processes: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the partitions that a process owns and no other one has a warm standby of."""
+    owned: set[tuple[str, str]] = set()
+    warm: set[tuple[str, str]] = set()
+    for name, shown in (found for services_of_one in processes for found in services_of_one.items()):
+        owned |= {(name, number) for number in shown.get("partitions") or ()}
+        warm |= {(name, number) for number, state in (shown.get("standbys") or {}).items() if state == "Warm"}
+    return [f"{name} {number}" for name, number in sorted(owned - warm)]
 
 
 def _evictions(history: History) -> list[Delay]:

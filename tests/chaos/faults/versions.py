@@ -10,6 +10,7 @@ import sys
 import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import IO
@@ -73,6 +74,21 @@ def before() -> str:
     return NAMED.read_text().split()[0]
 
 
+@cache
+def missing() -> str:
+    """Return why the version before cannot be had here; empty if nothing is known against it."""
+    if shutil.which("git") is None or _uv() is None:
+        return "GIT OR UV MISSING, SO NO UPGRADE WAS TRIED"
+    words = ["git", "cat-file", "-e", f"{before()}^{{commit}}"]
+    if subprocess.run(words, cwd=ROOT, capture_output=True, check=False).returncode:
+        return f"COMMIT {before()} MISSING, SO NO UPGRADE WAS TRIED (to get it: git fetch --unshallow)"
+    return ""
+
+
+def _uv() -> str | None:
+    return shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+
+
 def earlier(revision: str, folder: Path) -> Version:
     """Write the files of a commit into a folder, and make an environment there from its own uv.lock.
 
@@ -83,17 +99,14 @@ def earlier(revision: str, folder: Path) -> Version:
     Raises:
         VersionMissingError: git has no such commit, as in a shallow clone, or its packages cannot be had.
     """
-    try:
-        found = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=False)
-    except FileNotFoundError as error:
-        raise VersionMissingError("git is not installed") from error
+    uv = _uv()
+    if shutil.which("git") is None or uv is None:
+        raise VersionMissingError("git and uv must be installed: run make setup")
+    found = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=False)
     if found.returncode:
         raise VersionMissingError(f"git archive {revision}: {found.stderr.decode().strip()[:200]}")
     with tarfile.open(fileobj=BytesIO(found.stdout)) as files:
         files.extractall(folder, filter="data")
-    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-    if uv is None:
-        raise VersionMissingError("uv is not installed: run make setup")
     environment = {**os.environ, "UV_PROJECT_ENVIRONMENT": str(folder / ".venv")}
     environment.pop("VIRTUAL_ENV", None)
     words = [uv, "sync", "--locked", "--quiet", "--no-default-groups", "--python", sys.executable]
