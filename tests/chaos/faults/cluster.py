@@ -470,10 +470,15 @@ class Cluster:
 
     async def delete_topics(self, prefix: str) -> None:
         """Delete the topics of a round."""
-        async with administrator(self.bootstrap) as admin:
-            ours = [name for name in await admin.list_topics() if name.startswith(f"{prefix}.")]
-            if ours:
-                await admin.delete_topics(ours)
+        await delete_topics(self.bootstrap, prefix)
+
+
+async def delete_topics(bootstrap: str, prefix: str) -> None:
+    """Delete the topics of a prefix."""
+    async with administrator(bootstrap) as admin:
+        ours = [name for name in await admin.list_topics() if name.startswith(f"{prefix}.")]
+        if ours:
+            await admin.delete_topics(ours)
 
 
 def _leaders(described: Any) -> dict[tuple[str, int], int]:

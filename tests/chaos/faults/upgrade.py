@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tests.chaos.faults.cluster import delete_topics
 from tests.chaos.faults.load import Load, differing
 from tests.chaos.faults.members import Member, Members
 from tests.chaos.faults.record import Recorder
@@ -374,6 +375,7 @@ async def upgrade(
                 told=load.told,
             )
             result.crashes = members.crashes()
+    await delete_topics(bootstrap, prefix)
     result.judge(history, load.lost)
     result.seconds = time.time() - began
     result.save(folder)
