@@ -31,7 +31,7 @@ from moorage_schemas.topics import (
 
 CLUSTERS = ("", "east", "west")
 TABLES = (CONDITIONS, TAINTS, ZONE_MEMBERS, ZONES, ZONE_GRANTS, PLACEMENTS, BINDINGS, EVICTIONS, BUDGETS)
-OF_CHAINS = {"reportId", "earlierReports", "correlationId"}
+OF_CHAINS = {"reportId", "earlierReports", "correlationId", "traceparent"}
 """Ids that are made from keys, and differ with them."""
 
 OF_BUDGETS = {"generation", "countedTime", "allowedSince"}

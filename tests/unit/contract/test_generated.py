@@ -141,23 +141,35 @@ def test_every_topic_has_a_writer_among_the_services_and_a_reader(asyncapi: dict
 def test_check_passes_on_a_clean_tree_and_names_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = Typer()
     app.command()(command.schemas)
-    shutil.copytree(contract_folder() / "generated", tmp_path / "generated")
-    shutil.copytree(contract_folder() / "baseline", tmp_path / "baseline")
-    monkeypatch.setattr(command, "contract_folder", lambda: tmp_path)
+    folder = checkout(tmp_path)
+    shutil.copytree(contract_folder() / "generated", folder / "generated")
+    shutil.copytree(contract_folder() / "baseline", folder / "baseline")
+    monkeypatch.setattr(command, "contract_folder", lambda: folder)
     runner = CliRunner()
     assert runner.invoke(app, ["--check"]).exit_code == 0
 
-    drifted = tmp_path / "generated" / "resources" / "Node.json"
+    drifted = folder / "generated" / "resources" / "Node.json"
     drifted.write_text("{}", "utf-8")
-    (tmp_path / "generated" / "stray.json").write_text("{}", "utf-8")
+    (folder / "generated" / "stray.json").write_text("{}", "utf-8")
+    (tmp_path / command.TYPES).write_text("", "utf-8")
     found = runner.invoke(app, ["--check"])
     assert found.exit_code == 1
     assert "resources/Node.json: differs" in found.stderr
     assert "stray.json: differs" in found.stderr
+    assert f"{command.TYPES}: differs" in found.stderr
 
     assert runner.invoke(app, []).exit_code == 0
     assert runner.invoke(app, ["--check"]).exit_code == 0
-    assert not (tmp_path / "generated" / "stray.json").exists()
+    assert not (folder / "generated" / "stray.json").exists()
+
+
+def checkout(root: Path) -> Path:
+    """The parts of a checkout that the command writes to. Returns the folder of the contract."""
+    types = root / command.TYPES
+    types.parent.mkdir(parents=True)
+    shutil.copy(contract_folder().parent / command.TYPES, types)
+    (root / "schemas").mkdir()
+    return root / "schemas"
 
 
 def test_release_makes_the_baseline_and_refuses_a_breaking_change(
@@ -165,12 +177,13 @@ def test_release_makes_the_baseline_and_refuses_a_breaking_change(
 ) -> None:
     app = Typer()
     app.command()(command.schemas)
-    monkeypatch.setattr(command, "contract_folder", lambda: tmp_path)
+    folder = checkout(tmp_path)
+    monkeypatch.setattr(command, "contract_folder", lambda: folder)
     runner = CliRunner()
     assert runner.invoke(app, ["--release"]).exit_code == 0
-    assert read_schemas(tmp_path / "baseline") == parsed(generated())
+    assert read_schemas(folder / "baseline") == parsed(generated())
 
-    released = tmp_path / "baseline" / "events" / "io.moorage.timer.set.v1.json"
+    released = folder / "baseline" / "events" / "io.moorage.timer.set.v1.json"
     older = released.read_text("utf-8").replace('"properties": {', '"properties": {"colour": {"type": "string"},', 1)
     released.write_text(older, "utf-8")
     refused = runner.invoke(app, ["--release"])
