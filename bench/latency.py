@@ -80,6 +80,17 @@ async def declare(writer: harness.Writer, nodes: list[TargetRef]) -> None:
     await writer.flush()
 
 
+def consumer_of_decisions(settings: Settings) -> AIOKafkaConsumer:
+    """Return a read_committed consumer of all decisions on evictions."""
+    return AIOKafkaConsumer(
+        EVICTIONS.name(settings.topic_prefix),
+        bootstrap_servers=settings.bootstrap_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+
+
 async def evict(writer: harness.Writer, decisions: AIOKafkaConsumer, node: TargetRef) -> float:
     """Return the seconds from a report to the decision."""
     failed = {**harness.KUBELET, "reason": "KubeletNotReady", "status": ConditionStatus.FALSE}
@@ -182,15 +193,7 @@ async def main() -> dict[str, Any]:
     async with harness.kafka() as bootstrap, AsyncExitStack() as stack:
         settings = (await harness.fleet(bootstrap, partitions=options.partitions)).model_copy(update=LIFTED)
         writer = await stack.enter_async_context(harness.Writer(settings, acks="all", linger_ms=0))
-        decisions = await stack.enter_async_context(
-            AIOKafkaConsumer(
-                EVICTIONS.name(settings.topic_prefix),
-                bootstrap_servers=bootstrap,
-                isolation_level="read_committed",
-                auto_offset_reset="earliest",
-                enable_auto_commit=False,
-            )
-        )
+        decisions = await stack.enter_async_context(consumer_of_decisions(settings))
         bare = await stack.enter_async_context(Chain(settings, stages=stages, offsets=False))
         with_offsets = await stack.enter_async_context(Chain(settings, stages=stages, offsets=True))
         warm_up = 3 * options.partitions  # the first transaction on a partition takes longer, in both

@@ -22,12 +22,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, Final, TextIO, cast
 
-from aiokafka import AIOKafkaConsumer
 from typing_extensions import override
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that the script runs from any folder
 from bench import harness
-from bench.latency import LIFTED, declare, evict
+from bench.latency import LIFTED, consumer_of_decisions, declare, evict
 
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.process.clock import MACHINE
@@ -36,7 +35,6 @@ from moorage.runtime.process.logs import configure_logs
 from moorage.runtime.process.trace_setup import configure_traces, stop_traces
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, taint_manager, timer
-from moorage_schemas.topics import EVICTIONS
 
 OFF, LINES, ALL = "off", "lines", "all"
 MODES: Final = (OFF, LINES, ALL)
@@ -67,15 +65,7 @@ async def main() -> dict[str, Any]:
         settings = fleet_settings.model_copy(update={**LIFTED, "log_format": "json"})
         endpoint = await _sink(stack)
         writer = await stack.enter_async_context(harness.Writer(settings, acks="all", linger_ms=0))
-        decisions = await stack.enter_async_context(
-            AIOKafkaConsumer(
-                EVICTIONS.name(settings.topic_prefix),
-                bootstrap_servers=bootstrap,
-                isolation_level="read_committed",
-                auto_offset_reset="earliest",
-                enable_auto_commit=False,
-            )
-        )
+        decisions = await stack.enter_async_context(consumer_of_decisions(settings))
         warm_up = 3 * options.partitions
         count = warm_up + options.blocks * options.block * len(MODES)
         nodes = [harness.node_ref(f"node-{number}") for number in range(count)]

@@ -6,7 +6,6 @@ records is read in seconds, and every YAML tool reads it as well. A document tha
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import re
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ import yaml
 
 from moorage.cli.api.manifests import load
 from moorage.runtime.engine.journal import STEPS_HEADER
+from moorage.runtime.wire.bytes_text import bytes_of, text_of
 from moorage.runtime.wire.codec import BEFORE_HEADER, SOURCES_HEADER
 from moorage_schemas.envelope import CONTENT_TYPE
 from moorage_schemas.times import parse_time
@@ -87,10 +87,10 @@ def document_of(record: SavedRecord) -> bytes:
     """Return the document of a record."""
     lines = (
         b'---\ntopic: "%s"' % record.topic.short.encode(),
-        b"key: " + json_line(_text(record.key)),
+        b"key: " + json_line(text_of(record.key)),
         b"place: [%d, %d]" % (record.partition, record.offset),
         b'time: "%s"' % _time_text(record.timestamp).encode(),
-        b"headers: " + json_line(_usual(record) or [[name, _text(value)] for name, value in record.headers]),
+        b"headers: " + json_line(_usual(record) or [[name, text_of(value)] for name, value in record.headers]),
         _value_line(record.value),
     )
     return b"\n".join(lines) + b"\n"
@@ -113,9 +113,9 @@ def _value_line(value: bytes | None) -> bytes:
     try:
         found = orjson.loads(value)
     except ValueError:
-        return b"raw: " + json_line(_text(value))
+        return b"raw: " + json_line(text_of(value))
     if not isinstance(found, dict):
-        return b"raw: " + json_line(_text(value))
+        return b"raw: " + json_line(text_of(value))
     # What Moorage writes is one line already. Others may have written it with blanks and breaks.
     return b"data: " + _safe(
         value if b"\n" not in value and b"\r" not in value and b"\t" not in value else orjson.dumps(found)
@@ -147,16 +147,6 @@ def _implied(topic: Topic) -> Mapping[str, str]:
 def _time_text(stamp: int) -> str:
     when = _EPOCH + min(stamp, _LATEST) * _MS
     return when.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _text(raw: bytes | None) -> str | dict[str, str] | None:
-    """Return bytes as text, or as base64 when they are not UTF-8."""
-    if raw is None:
-        return None
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(raw).decode()}
 
 
 # Reading.
@@ -254,11 +244,7 @@ def _headers(found: Any, topic: Topic, key: bytes | None) -> Headers:
 
 
 def _bytes(name: str, found: Any) -> bytes | None:
-    if found is None:
-        return None
-    if isinstance(found, str):
-        return found.encode()
-    if isinstance(found, dict) and isinstance(found.get("base64"), str):
-        with contextlib.suppress(ValueError):
-            return base64.b64decode(found["base64"], validate=True)
-    raise DocumentError(f'{name}: invalid value {found!r:.80}: expected a text, {{"base64": …}} or null')
+    try:
+        return bytes_of(found)
+    except ValueError:
+        raise DocumentError(f'{name}: invalid value {found!r:.80}: expected a text, {{"base64": …}} or null') from None

@@ -30,6 +30,7 @@ from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.process.failures import RuntimeFailure
 from moorage.runtime.process.versions import own_version
 from moorage.runtime.settings.environment import state_folder
+from moorage.runtime.settings.kafka_settings import are_on_loopback
 from moorage.runtime.settings.process_settings import Settings
 from moorage.runtime.settings.unknown_variables import unknown_variables
 
@@ -121,15 +122,10 @@ def _no_acls(settings: Settings, error: CliError) -> Finding:
     """Return the finding about a Kafka whose ACLs cannot be read."""
     if "authorizer" not in error.message:
         return Finding(Level.UNKNOWN, _PERMISSIONS, error.message.splitlines()[0])
-    if _is_local(settings.bootstrap_servers):
+    if are_on_loopback(settings.bootstrap_servers):
         return Finding(Level.OK, _PERMISSIONS, "this local Kafka has no authorizer: every local program may use it")
     remedy = "set up authentication and ACLs: docs/operations.md, Kafka authentication"
     return Finding(Level.WARNING, _PERMISSIONS, "the brokers have no authorizer: every client may write", remedy)
-
-
-def _is_local(servers: str) -> bool:
-    hosts = {one.strip().rpartition(":")[0].strip("[]") for one in servers.split(",")}
-    return hosts <= {"127.0.0.1", "localhost", "::1"}
 
 
 def _processes(settings: Settings) -> tuple[list[RunningProcess], list[Finding]]:

@@ -176,14 +176,8 @@ def http_command(
     rules = _network_rules(
         _meaning(kind, ok_status, ok_reason="Answers"), latency_over, latency_type, failures, successes
     )
-    _run(
-        ctx,
-        [Check(check, rules)],
-        source or f"probe/http/{kind}/{target}",
-        target,
-        every=_seconds(every, "--every"),
-        dry_run=dry_run,
-    )
+    source = source or f"probe/http/{kind}/{target}"
+    _run(ctx, [Check(check, rules)], source, target, every=_seconds(every, "--every"), dry_run=dry_run)
 
 
 @app.command("tcp")
@@ -211,14 +205,8 @@ def tcp_command(
     rules = _network_rules(
         _meaning(kind, ok_status, ok_reason="Answers"), latency_over, latency_type, failures, successes
     )
-    _run(
-        ctx,
-        [Check(check, rules)],
-        source or f"probe/tcp/{kind}/{target}",
-        target,
-        every=_seconds(every, "--every"),
-        dry_run=dry_run,
-    )
+    source = source or f"probe/tcp/{kind}/{target}"
+    _run(ctx, [Check(check, rules)], source, target, every=_seconds(every, "--every"), dry_run=dry_run)
 
 
 def _network_rules(meaning: Meaning, latency_over: str, latency_type: str, failures: int, successes: int) -> list[Rule]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import contextlib
 import gzip
 import io
 import zlib
@@ -20,6 +18,7 @@ from moorage.insight.copy.snapshot import partitions_of
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.tables.read_to_end import CONNECT_SECONDS, Progress, read_to
 from moorage.runtime.settings.process_settings import Settings
+from moorage.runtime.wire.bytes_text import bytes_of, text_of
 from moorage_schemas.topics import TOPICS
 
 
@@ -153,9 +152,9 @@ def _line(record: RecordedRecord) -> bytes:
             "partition": record.partition,
             "offset": record.offset,
             "timestamp": record.timestamp,
-            "key": _text(record.key),
-            "value": _text(record.value),
-            "headers": [[name, _text(value)] for name, value in record.headers],
+            "key": text_of(record.key),
+            "value": text_of(record.value),
+            "headers": [[name, text_of(value)] for name, value in record.headers],
         },
         option=orjson.OPT_APPEND_NEWLINE,
     )
@@ -202,22 +201,8 @@ def _record(found: Any) -> RecordedRecord:
     )
 
 
-def _text(raw: bytes | None) -> str | dict[str, str] | None:
-    """Return bytes as text, or as base64 when they are not UTF-8."""
-    if raw is None:
-        return None
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(raw).decode()}
-
-
 def _bytes(name: str, found: Any) -> bytes | None:
-    if found is None:
-        return None
-    if isinstance(found, str):
-        return found.encode()
-    if isinstance(found, dict) and isinstance(found.get("base64"), str):
-        with contextlib.suppress(ValueError):
-            return base64.b64decode(found["base64"], validate=True)
-    raise ValueError(f'{name}: invalid value {found!r}: must be text, {{"base64": …}} or null')
+    try:
+        return bytes_of(found)
+    except ValueError:
+        raise ValueError(f'{name}: invalid value {found!r}: must be text, {{"base64": …}} or null') from None

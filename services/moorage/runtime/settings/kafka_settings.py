@@ -81,7 +81,11 @@ class KafkaSettings(BaseSettings):
             raise ValueError(f"required with the security protocol {protocol}")
         if value and protocol and not protocol.startswith("SASL_"):
             raise ValueError(f"only with the security protocols SASL_SSL and SASL_PLAINTEXT, not {protocol}")
-        if value in _AS_IT_IS and protocol == "SASL_PLAINTEXT" and not _is_here(info.data.get("bootstrap_servers", "")):
+        if (
+            value in _AS_IT_IS
+            and protocol == "SASL_PLAINTEXT"
+            and not are_on_loopback(info.data.get("bootstrap_servers", ""))
+        ):
             raise ValueError(
                 f"only with the security protocol SASL_SSL, because it sends the {_AS_IT_IS[value]} as it is; "
                 "SASL_PLAINTEXT is accepted only for 127.0.0.1, [::1] and localhost"
@@ -167,7 +171,7 @@ def _only_with_password(value: str, mechanism: str | None) -> str:
     return value
 
 
-def _is_here(servers: str) -> bool:
+def are_on_loopback(servers: str) -> bool:
     """Return whether all addresses are on the loopback interface."""
     hosts = [address.strip().rpartition(":")[0] for address in servers.split(",") if address.strip()]
     return bool(hosts) and set(hosts) <= {"127.0.0.1", "[::1]", "localhost"}
