@@ -9,14 +9,11 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import Browser, expect
 from tests.component.gateway.double import NOW, node_ref, pod_ref
 from tests.component.gateway.test_access import allow
-from tests.console.test_in_a_browser import is_live
 from tests.console.test_pages import text_of
 from tests.console.test_sessions import log_in, world_of
 from tests.console.world import BROWSER, ConsoleWorld, some_cluster, some_fleet
-from tests.support.browsers import opened
 
 from moorage.apiserver.http.app import create_app
 from moorage.cli.local.pages import with_pages
@@ -153,20 +150,6 @@ async def test_a_user_sees_the_history_that_they_may_list(tmp_path: Path) -> Non
         if user == "bob":
             assert "You lack permission to list evictions." in html
             assert "web-3" not in html
-
-
-async def test_the_history_stays_open_while_it_changes(browser: Browser) -> None:
-    fleet = ConsoleWorld()
-    some_fleet(fleet)
-    async with fleet.served() as address, opened(browser) as tab:
-        await tab.page.goto(address)
-        await is_live(tab.page)
-        await tab.page.get_by_text("As a table: Not ready").click()
-        table = tab.page.get_by_role("table", name="Not ready in the last hour")
-        await expect(table).to_be_visible()
-        fleet.condition("n10", "False", at=NOW - timedelta(minutes=7))
-        await expect(table).to_contain_text("4")
-        await expect(table).to_be_visible()
 
 
 async def test_everything_that_has_happened_is_on_one_page(world: ConsoleWorld) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
 import pytest
 from playwright.async_api import Browser, Dialog, Page, expect
+from tests.component.gateway.double import NOW
 from tests.console.test_pages import failing_node, hostile_fleet
 from tests.console.test_sessions import world_of
 from tests.console.world import ConsoleWorld, some_cluster, some_fleet
@@ -259,3 +261,17 @@ async def test_markup_that_others_write_does_nothing(browser: Browser) -> None:
             fleet.condition("n1", "False", reason="<img src=x onerror=alert(3)>")
             assert await page.locator("img[src=x]").count() == 0
         assert dialogs == []
+
+
+async def test_the_history_stays_open_while_it_changes(browser: Browser) -> None:
+    fleet = ConsoleWorld()
+    some_fleet(fleet)
+    async with fleet.served() as address, opened(browser) as tab:
+        await tab.page.goto(address)
+        await is_live(tab.page)
+        await tab.page.get_by_text("As a table: Not ready").click()
+        table = tab.page.get_by_role("table", name="Not ready in the last hour")
+        await expect(table).to_be_visible()
+        fleet.condition("n10", "False", at=NOW - timedelta(minutes=7))
+        await expect(table).to_contain_text("4")
+        await expect(table).to_be_visible()

@@ -37,6 +37,7 @@ ROOMS: Final = (
 REST: Final = (
     "tests/console/test_actions_in_a_browser.py",
     "tests/console/test_in_a_browser.py",
+    "tests/console/test_layout.py",
     "tests/console/test_pictures.py",
 )
 """Files in those rooms that belong to `make test-all`, because they need a program that has to be installed first."""
