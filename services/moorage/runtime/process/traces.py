@@ -12,7 +12,8 @@ from typing import NamedTuple, Protocol
 from moorage_schemas.envelope import Meta
 from moorage_schemas.trace_context import NOT_SAMPLED, SAMPLED, TraceContext, parse, trace_id_of, traceparent_of
 
-Attributes = Mapping[str, str | int | float | bool]
+AttributeValue = str | int | float | bool
+Attributes = Mapping[str, AttributeValue]
 
 
 class FinishedSpan(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from moorage.runtime.process.traces import FinishedSpan, span_export
+from moorage.runtime.process.traces import AttributeValue, FinishedSpan, span_export
 from moorage.workers.webhooks.deliveries import NAME, Delivery
 from moorage_schemas.envelope import event_id
 from moorage_schemas.trace_context import TraceContext, parse, span_id_of
@@ -36,7 +36,7 @@ class DeliverySpan:
         if export is None or parent is None or not export.is_wanted(parent):
             return
         delivery = self._delivery
-        attributes: dict[str, str | int | float | bool] = {
+        attributes: dict[str, AttributeValue] = {
             "messaging.system": "webhook",
             "messaging.operation.type": "send",
             "messaging.message.id": delivery.id,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from moorage.apiserver.storage.durable_log import Write
-from moorage.runtime.process.traces import FinishedSpan, SpanExport, span_export, traceparent_in
+from moorage.runtime.process.traces import AttributeValue, FinishedSpan, SpanExport, span_export, traceparent_in
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.topics import CONDITION_REPORTS, RESOURCES
 from moorage_schemas.trace_context import parse
@@ -56,8 +56,8 @@ def _spans(
             yield FinishedSpan(_SERVICE, name, context, parent, *times, _attributes(write, prefix))
 
 
-def _attributes(write: Write, prefix: str) -> dict[str, str | int | float | bool]:
-    found: dict[str, str | int | float | bool] = {
+def _attributes(write: Write, prefix: str) -> dict[str, AttributeValue]:
+    found: dict[str, AttributeValue] = {
         "messaging.system": "kafka",
         "messaging.operation.type": "send",
         "messaging.destination.name": write.topic.name(prefix),
