@@ -174,7 +174,7 @@ def test_what_was_granted_before_all_was_down_is_withdrawn_and_comes_again_later
     assert outage.evicting() == []
     outage.ready("True", "b00")
     outage.flow.advance(40)
-    assert outage.added()[2:] == [(1030.0, "a00"), (1040.0, "a01"), (1050.0, "a02")]
+    assert outage.added()[2:] == [(1035.0, "a00"), (1045.0, "a01"), (1055.0, "a02")]
 
 
 def test_partial_disruption_stops_a_small_zone_and_slows_a_large_one() -> None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.tables import table
 
 from moorage.decide.disruption.token_bucket import NO_LIMIT, Bucket
 
@@ -88,6 +89,23 @@ def test_a_token_that_nobody_asks_for_survives_a_rate_of_zero() -> None:
     assert not stopped.swap(0.1, later).has_token(later)
     drained = Bucket.full(0.1, START).take(START).swap(0.0, START)
     assert not drained.swap(0.1, later, waited=False).has_token(later)
+
+
+@table(
+    ("old", "new", "at"),
+    [
+        (0.1, 0.2, 5),
+        (0.1, NO_LIMIT, 5),
+        (0.1, 0.05, 0),
+    ],
+)
+def test_a_higher_rate_begins_later(old: float, new: float, at: float) -> None:
+    begins = START + timedelta(seconds=5)
+    bucket = Bucket.full(old, START).swap(new, START, begins=begins)
+    assert bucket.next_token() == START + timedelta(seconds=at)
+    assert bucket.has_token(START) is (at == 0)
+    assert bucket.has_token(begins)
+    assert bucket.swap(0.01, START).has_token(START), "its token was not taken"
 
 
 def test_the_same_rate_changes_nothing() -> None:

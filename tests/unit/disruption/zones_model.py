@@ -36,6 +36,8 @@ class ModelZone:
 
     def whole(self, now: datetime) -> bool:
         """Refill the bucket. Returns whether there is a token."""
+        if now < self.time:
+            return False
         if math.isinf(self.rate):
             return True
         seconds = Fraction((now - self.time) // MICRO, 1_000_000)
@@ -43,11 +45,15 @@ class ModelZone:
         self.time = now
         return self.rate > 0 and self.tokens == 1
 
-    def swap(self, rate: float, now: datetime, *, waited: bool) -> None:
-        """Set another rate. The bucket is then empty, unless it had a token or kept one that no node waited for."""
+    def swap(self, rate: float, now: datetime, tick: datetime, *, waited: bool) -> None:
+        """Set another rate. A higher one counts from the next tick.
+
+        The bucket is then empty, unless it had a token or kept one that no node waited for.
+        """
         if rate != self.rate:
-            whole = self.whole(now) or (self.rate == 0 and self.tokens == 1 and not waited)
-            self.rate, self.time, self.tokens = rate, now, Fraction(int(whole))
+            whole = self.whole(max(now, self.time)) or (self.rate == 0 and self.tokens == 1 and not waited)
+            self.time = tick if rate > self.rate else now
+            self.rate, self.tokens = rate, Fraction(int(whole))
 
 
 @dataclass
@@ -112,7 +118,7 @@ class ZonesModel:
         for name in sorted(names):
             zone = self.zones.setdefault(name, ModelZone(self.rules.rate, Fraction(1), now))
             waits = self.waits(name)
-            zone.swap(self.rate(name), now, waited=bool(waits) and self.tick(waits[0][0]) <= now)
+            zone.swap(self.rate(name), now, self.tick(now), waited=bool(waits) and self.tick(waits[0][0]) <= now)
             for since, _, target in waits:
                 if self.tick(since) > now or not zone.whole(now) or not self.room(name, zone.rate):
                     break
@@ -135,7 +141,7 @@ class ZonesModel:
                 continue
             due = self.tick(waits[0][0])
             if not zone.whole(now):
-                missing = (1 - zone.tokens) / Fraction(str(zone.rate)) * 1_000_000
-                due = max(due, now + timedelta(microseconds=math.ceil(missing)))
+                missing = 0 if math.isinf(zone.rate) else (1 - zone.tokens) / Fraction(str(zone.rate)) * 1_000_000
+                due = max(due, max(now, zone.time) + timedelta(microseconds=math.ceil(missing)))
             dues.append(max(due, now))
         return min(dues, default=None)

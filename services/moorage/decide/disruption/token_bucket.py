@@ -19,7 +19,10 @@ _MICROSECONDS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """A bucket of at most one token. It has `tokens` at `time` and gains `rate` tokens per second after that."""
+    """A bucket of at most one token. It has `tokens` at `time` and gains `rate` tokens per second after that.
+
+    Before `time` no token may be taken.
+    """
 
     rate: float
     """Tokens per second. 0 never gives a token, `inf` always does."""
@@ -56,8 +59,6 @@ class Bucket:
 
     def has_token(self, now: datetime) -> bool:
         """Return whether a token may be taken."""
-        if math.isinf(self.rate):
-            return True
         due = self.next_token()
         return due is not None and due <= now
 
@@ -65,21 +66,22 @@ class Bucket:
         """Take the token, which must be available. Anything beyond one token is lost."""
         return Bucket(self.rate, 1.0 if math.isinf(self.rate) else 0.0, now)
 
-    def swap(self, rate: float, now: datetime, *, waited: bool = True) -> Bucket:
+    def swap(self, rate: float, now: datetime, *, begins: datetime | None = None, waited: bool = True) -> Bucket:
         """Change the rate. As in Kubernetes' `SwapLimiter`, the new bucket is empty unless there was a whole token.
 
         Args:
             rate: the new rate.
             now: the time of the change.
+            begins: when a higher rate begins to count; at once by default.
             waited: whether a node is waiting for this bucket. While the rate is 0 the token cannot be taken, so
                 Kubernetes always empties the new bucket. But a rate may be 0 for an instant while the nodes of an
                 outage are reported one by one. If no node waits, emptying the bucket would waste a token.
         """
         if rate == self.rate:
             return self
-        whole = self.has_token(now) or (not waited and self.rate <= 0 and self.tokens >= 1)
-        return Bucket(rate, 1.0 if whole else 0.0, now)
+        whole = self.has_token(max(now, self.time)) or (not waited and self.rate <= 0 and self.tokens >= 1)
+        return Bucket(rate, 1.0 if whole else 0.0, begins if begins is not None and rate > self.rate else now)
 
-    def not_after(self, now: datetime) -> Bucket:
-        """Correct the bucket for a clock that was set back: its next token is at most one refill away."""
-        return self if self.time <= now else Bucket(self.rate, self.tokens, now)
+    def not_after(self, time: datetime) -> Bucket:
+        """Correct the bucket for a clock that was set back: its next token is at most one refill after this time."""
+        return self if self.time <= time else Bucket(self.rate, self.tokens, time)

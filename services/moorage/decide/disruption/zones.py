@@ -2,10 +2,11 @@
 
 See docs/domain.md, "Zones".
 
-The rules are those of Kubernetes' node lifecycle controller, with two differences. There a zone's rate is set when its
-state changes. Here the rate also follows the size of the zone while its state stays the same, so that it depends only
-on the present nodes. There the ticks count from the start of the process. Here they count from the Unix epoch, so that
-they are the same after a restart.
+The rules are those of Kubernetes' node lifecycle controller, with three differences. There a zone's rate is set when
+its state changes. Here the rate also follows the size of the zone while its state stays the same, so that it depends
+only on the present nodes. There a rate changes at ticks. Here this is so for a rate that rises, and one that falls
+counts at once. There the ticks count from the start of the process. Here they count from the Unix epoch, so that they
+are the same after a restart.
 """
 
 from __future__ import annotations
@@ -82,12 +83,12 @@ class ZoneRules:
             return OPEN_GRANTS
         return min(OPEN_GRANTS, max(1, math.ceil(rate * CONFIRMED_WITHIN)))
 
-    def tick_for(self, turn: _Turn) -> datetime:
-        """Return the first tick after a node has begun to wait. Without a period this is at once."""
+    def tick_after(self, time: datetime) -> datetime:
+        """Return the first tick after a time. Without a period it is that time."""
         if not self.period:
-            return turn.since
+            return time
         try:
-            return turn.since + self.period - (turn.since - _EPOCH) % self.period
+            return time + self.period - (time - _EPOCH) % self.period
         except OverflowError:  # after the end of the calendar
             return _LATEST
 
@@ -316,7 +317,7 @@ class ZoneTable:
         """
         room = self._rules.open_grants(max(self._rules.rate, self._rules.secondary_rate))
         return any(
-            len(zone.granted) < room and self._rules.tick_for(zone.queue[0]) <= now
+            len(zone.granted) < room and self._rules.tick_after(zone.queue[0].since) <= now
             for zone in self._zones.values()
             if zone.queue
         )
@@ -327,7 +328,7 @@ class ZoneTable:
             return None
         if len(zone.granted) >= self._rules.open_grants(self._records[name].rate):
             return None  # there is room again when a member confirms a grant, recovers, moves or is deleted
-        return max(token, self._rules.tick_for(zone.queue[0]))
+        return max(token, self._rules.tick_after(zone.queue[0].since))
 
     def _decide_zone(
         self,
@@ -347,14 +348,19 @@ class ZoneTable:
             return
         zone, rules = self._zones[name], self._rules
         rate = 0.0 if lost else rules.rate_of(state, zone.nodes)
-        head = rules.tick_for(zone.queue[0]) if zone.queue else None
-        bucket = _bucket(before).not_after(now) if before is not None else Bucket.full(rules.rate, now)
+        head = rules.tick_after(zone.queue[0].since) if zone.queue else None
+        tick = rules.tick_after(now)
+        bucket = _bucket(before).not_after(tick) if before is not None else Bucket.full(rules.rate, now)
         if before is not None and before.stopped and not stopped:
-            bucket = Bucket(rate, 0.0, now)
-        bucket = bucket.swap(rate, now, waited=head is not None and head <= now)
+            bucket = Bucket(rate, 0.0, tick)
+        bucket = bucket.swap(rate, now, begins=tick, waited=head is not None and head <= now)
         fresh = 0
         room = rules.open_grants(rate) - len(zone.granted)
-        while fresh < min(room, len(zone.queue)) and rules.tick_for(zone.queue[fresh]) <= now and bucket.has_token(now):
+        while (
+            fresh < min(room, len(zone.queue))
+            and rules.tick_after(zone.queue[fresh].since) <= now
+            and bucket.has_token(now)
+        ):
             bucket = bucket.take(now)
             fresh += 1
         granted = [self._entry(turn) for turn in zone.queue[:fresh]]

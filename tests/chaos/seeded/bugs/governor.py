@@ -38,7 +38,7 @@ def _() -> list[Change]:
 
 @bug("no-tick", "A node is granted as soon as it is not ready.", "zones", "sources")
 def _() -> list[Change]:
-    return [(ZoneRules, "tick_for", lambda _self, turn: turn.since)]
+    return [(ZoneRules, "tick_after", lambda _self, time: time)]
 
 
 @bug("half-a-token", "Taking a token leaves half of one.", "zones")
