@@ -207,7 +207,10 @@ def test_kubectl_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("unnamed")
-def test_kubectl_writes_to_no_server_that_nothing_names() -> None:
+def test_kubectl_writes_to_no_server_that_nothing_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "kubectl"
+    program.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
     code, out, err = said(invoke("kubectl", "-n", "x", "delete", "pod", "p"))
     assert (code, out) == (1, "")
     assert f"nothing is changed at {GUESS}" in err
