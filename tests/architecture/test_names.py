@@ -58,7 +58,6 @@ SHARED = {
 MOST_ALIKE = 3
 ALIKE = {
     "__init__.py": "every package has one",
-    "dead_letters.py": "the API, its storage and the command line, each in a folder that says so",
     "service.py": "the service of each worker; a kind of Kubernetes; the interface of services",
     "state.py": "the state of each worker's partitions",
     "taint_toleration.py": "a plugin's file has the name of the plugin upstream",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.component.gateway.letters import START
+from tests.component.gateway.memory_records import START
 from tests.component.gateway.test_access import allow
 from tests.component.gateway.test_dead_letters import letter, reports
 from tests.console.test_pages import HOSTILE, text_of

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 from playwright.async_api import Browser, expect
 from tests.architecture.files import ROOT
-from tests.component.gateway.letters import START
+from tests.component.gateway.memory_records import START
 from tests.component.gateway.test_dead_letters import letter
 from tests.console.simulated import SimulatedWorld
 from tests.console.world import ConsoleWorld, some_fleet

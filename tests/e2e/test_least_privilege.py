@@ -87,6 +87,7 @@ CELLS: list[tuple[str, str, str, dict[str, Any], set[str]]] = [
     ("read dead letters", "GET", f"{OWN}/deadletters", {}, {"operator"}),
     ("read a dead letter", "GET", f"{OWN}/deadletters/0-0", {}, {"operator"}),
     ("send a dead letter again", "POST", f"{OWN}/deadletters/0-0/replay", {}, {"operator"}),
+    ("read the audit", "GET", f"{OWN}/auditevents", {}, set()),
     ("simulate", "POST", "/v1/simulate", {"json": {"failing": ["Node/n2"], "seconds": 60}}, {"operator"}),
     ("bind a role", "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", {"json": BINDING}, set()),
     ("act for others", "GET", PODS, {"headers": {"impersonate-user": "moorage:admin"}}, set()),

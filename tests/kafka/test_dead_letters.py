@@ -15,7 +15,7 @@ from tests.support.gateways import running_gateway
 from tests.support.toys import read_all, settings_for, worker_for
 from tests.support.waiting import until
 
-from moorage.apiserver.storage.kafka import dead_letters
+from moorage.apiserver.storage.kafka import topic_records
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest
 from moorage_schemas.condition import ConditionChanged, ConditionReported, ConditionStatus
@@ -118,7 +118,7 @@ async def test_a_report_that_was_refused_counts_when_it_is_sent_again(broker: Br
 async def test_a_flood_is_read_in_parts_and_from_the_end(
     broker: Broker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_letters, "_KEPT_BYTES", 300_000)
+    monkeypatch.setattr(topic_records, "_KEPT_BYTES", 300_000)
     settings = settings_for(broker.bootstrap, topic_prefix, partitions=2, gateway_port=0)
     async with running_gateway(settings) as client:
         await flooded(settings, 3_000)
@@ -140,7 +140,7 @@ async def test_a_flood_is_read_in_parts_and_from_the_end(
 async def test_requests_that_read_at_the_same_time_wait_or_are_asked_to_come_again(
     broker: Broker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dead_letters, "_WAITING", 4)
+    monkeypatch.setattr(topic_records, "_WAITING", 4)
     settings = settings_for(broker.bootstrap, topic_prefix, partitions=2, gateway_port=0)
     async with running_gateway(settings) as client:
         await flooded(settings, 10)
@@ -151,3 +151,19 @@ async def test_requests_that_read_at_the_same_time_wait_or_are_asked_to_come_aga
         refused = next(one for one in answers if one.status_code == 503)
         assert "requests are waiting" in json.dumps(refused.json())
         assert len(await listed(client)) == 10
+
+
+async def test_the_audit_is_read_from_its_topic(broker: Broker, topic_prefix: str) -> None:
+    settings = settings_for(broker.bootstrap, topic_prefix, partitions=2, gateway_port=0)
+    path = "/apis/moorage.io/v1alpha1/auditevents"
+    async with running_gateway(settings) as client:
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+        for method, own in (("POST", "/api/v1/nodes"), ("DELETE", "/api/v1/nodes/n1")):
+            answer = await client.request(method, own, json=node if method == "POST" else None)
+            assert answer.is_success, answer.text
+        answer = await client.get(f"{path}?fieldSelector=kind=Node,name=n1")
+        assert answer.status_code == 200, answer.text
+        deleted, created = answer.json()["items"]
+        assert [one["verb"] for one in (deleted, created)] == ["delete", "create"]
+        assert deleted["objectRef"]["uid"] == created["objectRef"]["uid"]
+        assert (await client.get(f"{path}/{deleted['metadata']['name']}")).json() == deleted

@@ -22,12 +22,12 @@ from moorage.apiserver.http.forwarding import Forwarding
 from moorage.apiserver.http.intake.explain import Explanations
 from moorage.apiserver.http.protocol import IncompleteHeads, Protocol
 from moorage.apiserver.metrics import Metrics
-from moorage.apiserver.storage.kafka.dead_letters import KafkaDeadLetters
 from moorage.apiserver.storage.kafka.durable_log import KafkaLog
 from moorage.apiserver.storage.kafka.leadership import Leadership
 from moorage.apiserver.storage.kafka.object_reader import ObjectReader, object_partition
 from moorage.apiserver.storage.kafka.report_outcomes import KafkaReportOutcomes
 from moorage.apiserver.storage.kafka.term import Beginning
+from moorage.apiserver.storage.kafka.topic_records import KafkaTopicRecords
 from moorage.apiserver.storage.store import Store
 from moorage.runtime.kafka.admin.broker_clock import BrokerClock
 from moorage.runtime.kafka.admin.broker_times import broker_times
@@ -86,7 +86,7 @@ async def _serve(settings: Settings, ready: Ready | None, front: Front | None) -
     scheme = "http" if tls is None else "https"
     address = _address(sock, scheme)
     log = KafkaLog(settings, store, clock, metrics, address=settings.gateway_address or _reachable(sock, scheme))
-    reading, outcomes, letters = _Reading(), KafkaReportOutcomes(settings), KafkaDeadLetters(settings)
+    reading, outcomes, records = _Reading(), KafkaReportOutcomes(settings), KafkaTopicRecords(settings)
     forwarding = Forwarding(store, log.leader, log, ca_file=settings.gateway_ca_file)
     app = create_app(
         Gateway(
@@ -104,7 +104,7 @@ async def _serve(settings: Settings, ready: Ready | None, front: Front | None) -
                 settings.query_server, peers=authenticator.peers, simulation_timeout=settings.simulation_timeout
             ),
             outcomes=outcomes,
-            letters=letters,
+            records=records,
             authenticator=authenticator,
             forwarding=forwarding,
         ),
@@ -113,7 +113,7 @@ async def _serve(settings: Settings, ready: Ready | None, front: Front | None) -
     async with http_server(app, sock, tls, most_connections=_connections(settings)) as server:
         try:
             async with asyncio.TaskGroup() as tasks:
-                partitions = outcomes.partitions = letters.partitions = (await ensure_topics(settings))[RESOURCES.short]
+                partitions = outcomes.partitions = records.partitions = (await ensure_topics(settings))[RESOURCES.short]
                 await add_missing(settings)
                 await brokers_clock.start()
                 kept = await tombstones_kept(settings)

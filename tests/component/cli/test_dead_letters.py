@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.component.cli.fake_gateway import invoke, said
 from tests.component.gateway.double import Fixture, node
-from tests.component.gateway.letters import START
+from tests.component.gateway.memory_records import START
 from tests.component.gateway.test_dead_letters import letter, reports
 from tests.support.in_memory import transport_to
 

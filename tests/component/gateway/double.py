@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 import httpx
-from tests.component.gateway.letters import MemoryLetters
+from tests.component.gateway.memory_records import MemoryRecords, MemoryTopics
 from tests.support.waiting import until
 
 from moorage.apiserver.http import paths
@@ -24,6 +24,7 @@ from moorage.runtime.service import Input
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.base import Model
 from moorage_schemas.condition import HEALTHY, ConditionStatus, WorkloadConditionChanged
+from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.keys import binding_key, workload_condition_key
 from moorage_schemas.placement import WorkloadBound
@@ -32,6 +33,7 @@ from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.shown import COMPLETE_KEY
 from moorage_schemas.taint import TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import (
+    AUDIT,
     BINDINGS,
     OBJECTS,
     PARTITIONS,
@@ -73,6 +75,9 @@ class MemoryLog:
         self.objects: list[LoggedRecord] = []
         """The object log."""
 
+        self.audit = MemoryRecords(topic=AUDIT)
+        """What was written to the audit, and what a test adds."""
+
         self.obstacle = ""
         self.written: list[Write] = []
         self.reported: list[Write] = []
@@ -86,6 +91,7 @@ class MemoryLog:
         if self.obstacle:
             raise unavailable(self.obstacle)
         self.written += writes
+        self._note(writes)
         for write in writes:
             if write.topic is OBJECTS:
                 self._log(write.key, write.value)
@@ -98,7 +104,14 @@ class MemoryLog:
         if self.obstacle:
             raise unavailable(self.obstacle)
         self.reported += writes
+        self._note(writes)
         return list(range(len(self.reported) - len(writes), len(self.reported)))
+
+    def _note(self, writes: Sequence[Write]) -> None:
+        for write in writes:
+            if write.topic is AUDIT and isinstance(write.event, Audited):
+                milliseconds = int(write.event.time.timestamp() * 1000)
+                self.audit.add(partition_of(write.key, 3), write.event, milliseconds)
 
     def begin(self) -> None:
         """Begin to show what was written so far, and to record changes."""
@@ -148,14 +161,14 @@ class Fixture:
         settings: Settings | None = None,
         explanations: Explanations | None = None,
         outcomes: ReportOutcomes | None = None,
-        letters: MemoryLetters | None = None,
+        letters: MemoryRecords | None = None,
         namespaces: Sequence[str] = NAMESPACES,
         front: Front | None = None,
     ) -> None:
         self.store = Store(kept=kept)
         self.log = MemoryLog(self.store)
         self.clock = SetClock()
-        self.letters = letters or MemoryLetters()
+        self.letters = letters or MemoryRecords()
         self.gateway = Gateway(
             store=self.store,
             log=self.log,
@@ -163,7 +176,7 @@ class Fixture:
             settings=settings or Settings(),
             explanations=explanations or Explanations(),
             outcomes=outcomes,
-            letters=self.letters,
+            records=MemoryTopics(self.letters, self.log.audit),
         )
         for name in namespaces:
             self.namespace(name)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from tests.component.gateway.double import NOW, Fixture, node
-from tests.component.gateway.letters import START, MemoryLetters
+from tests.component.gateway.memory_records import START, MemoryRecords
 
-from moorage.apiserver.storage import dead_letters
+from moorage.apiserver.storage import topic_pages
 from moorage_schemas.condition import ConditionReported
 from moorage_schemas.dead_letter import REPLAY_HEADER, DeadLettered, RefusalReason
 from moorage_schemas.topics import AUDIT, CONDITION_REPORTS
@@ -68,7 +68,7 @@ async def names(gateway: Fixture, query: str = "") -> list[str]:
 
 
 async def test_the_newest_come_first_whatever_their_partition() -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     times = [(0, 1), (1, 2), (0, 3), (2, 4), (1, 5), (0, 6)]
     added = [letters.add(partition, letter(), START + minute * MINUTE) for partition, minute in times]
     async with Fixture(letters=letters).running() as gateway:
@@ -76,7 +76,7 @@ async def test_the_newest_come_first_whatever_their_partition() -> None:
 
 
 async def test_a_list_comes_in_parts_that_later_letters_do_not_change() -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     added = [letters.add(number % 3, letter(), START + number) for number in range(10)]
     async with Fixture(letters=letters).running() as gateway:
         found: list[str] = []
@@ -92,7 +92,7 @@ async def test_a_list_comes_in_parts_that_later_letters_do_not_change() -> None:
 
 
 async def test_letters_whose_time_is_over_are_missing_from_a_later_part() -> None:
-    letters = MemoryLetters(1)
+    letters = MemoryRecords(1)
     added = [letters.add(0, letter(), START + number) for number in range(6)]
     async with Fixture(letters=letters).running() as gateway:
         first = await gateway.ok("GET", f"{LETTERS}?limit=2")
@@ -104,7 +104,7 @@ async def test_letters_whose_time_is_over_are_missing_from_a_later_part() -> Non
 
 
 async def test_selectors_choose_by_what_a_letter_says() -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     a = letters.add(0, letter(RefusalReason.FORBIDDEN), START)
     b = letters.add(1, letter(source="probe/disk"), START + 1)
     c = letters.add(2, letter(RefusalReason.UNDELIVERED, service="webhooks", topic="bindings", value="w1"), START + 2)
@@ -127,8 +127,8 @@ async def test_selectors_choose_by_what_a_letter_says() -> None:
 
 
 async def test_a_search_for_few_letters_among_many_comes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dead_letters, "MOST_READ", 500)
-    letters = MemoryLetters()
+    monkeypatch.setattr(topic_pages, "MOST_READ", 500)
+    letters = MemoryRecords()
     wanted = letters.add(1, letter(RefusalReason.FORBIDDEN), START)
     for number in range(2_000):
         letters.add(number % 3, letter(), START + 1 + number)
@@ -147,7 +147,7 @@ async def test_a_search_for_few_letters_among_many_comes_in_parts(monkeypatch: p
 
 
 async def test_a_part_has_no_more_bytes_than_fit() -> None:
-    letters = MemoryLetters(1)
+    letters = MemoryRecords(1)
     for number in range(9):
         letters.add(0, letter(original="x" * 1_000_000), START + number)
     async with Fixture(letters=letters).running() as gateway:
@@ -157,7 +157,7 @@ async def test_a_part_has_no_more_bytes_than_fit() -> None:
 
 
 async def test_what_is_no_letter_is_passed_over() -> None:
-    letters = MemoryLetters(1)
+    letters = MemoryRecords(1)
     letters.add(0, b"{}")
     name = letters.add(0, letter())
     async with Fixture(letters=letters).running() as gateway:
@@ -166,7 +166,7 @@ async def test_what_is_no_letter_is_passed_over() -> None:
 
 
 async def test_one_letter_is_shown_with_its_original() -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     name = letters.add(1, letter(seconds=0.5))
     async with Fixture(letters=letters).running() as gateway:
         found = await gateway.ok("GET", f"{LETTERS}/{name}")
@@ -178,7 +178,7 @@ async def test_one_letter_is_shown_with_its_original() -> None:
 
 
 async def test_a_table_has_the_columns_of_the_kind() -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     letters.add(1, letter())
     async with Fixture(letters=letters).running() as gateway:
         accept = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
@@ -190,7 +190,7 @@ async def test_a_table_has_the_columns_of_the_kind() -> None:
 
 
 async def test_secrets_are_not_shown_and_are_sent_again() -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     event = json.loads(letter().original) | {"message": "password=hunter2 failed"}
     text = json.dumps(event)
     name = letters.add(0, letter(original=text, original_size=len(text), headers={"x-api-key": "hunter2"}))
@@ -223,7 +223,7 @@ async def test_letters_cannot_be_watched_or_written() -> None:
 
 
 async def test_a_gateway_that_cannot_read_them_says_so() -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     letters.fails = True
     async with Fixture(letters=letters).running() as gateway:
         answer = await gateway.call("GET", LETTERS)
@@ -239,7 +239,7 @@ def reports(gateway: Fixture) -> list[ConditionReported]:
 
 
 async def test_a_report_is_sent_again_as_it_was() -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     name = letters.add(2, letter(identity="r7"))
     async with Fixture(letters=letters).running() as gateway:
         await gateway.ok("POST", "/api/v1/nodes", node("n1"))
@@ -257,7 +257,7 @@ async def test_a_report_is_sent_again_as_it_was() -> None:
 
 
 async def test_a_dry_run_checks_and_writes_nothing() -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     name = letters.add(2, letter())
     async with Fixture(letters=letters).running() as gateway:
         answer = await gateway.call("POST", f"{LETTERS}/{name}/replay?dryRun=All")
@@ -284,7 +284,7 @@ async def test_a_dry_run_checks_and_writes_nothing() -> None:
     ],
 )
 async def test_a_letter_that_cannot_be_sent_again_says_why(changes: dict[str, Any], field: str, rule: str) -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     name = letters.add(0, letter(**changes))
     async with Fixture(letters=letters).running() as gateway:
         answer = await gateway.call("POST", f"{LETTERS}/{name}/replay")
@@ -305,7 +305,7 @@ async def test_a_letter_that_cannot_be_sent_again_says_why(changes: dict[str, An
     ],
 )
 async def test_a_report_that_is_still_wrong_is_refused_again(original: str, code: int, reason: str) -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     name = letters.add(0, letter(original=original))
     async with Fixture(letters=letters).running() as gateway:
         await gateway.ok("POST", "/api/v1/nodes", node("n1"))
@@ -315,7 +315,7 @@ async def test_a_report_that_is_still_wrong_is_refused_again(original: str, code
 
 
 async def test_the_body_may_be_empty_or_name_the_letter() -> None:
-    letters = MemoryLetters()
+    letters = MemoryRecords()
     name = letters.add(0, letter())
     path = f"{LETTERS}/{name}/replay?dryRun=All"
     async with Fixture(letters=letters).running() as gateway:

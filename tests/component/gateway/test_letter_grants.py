@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tests.component.gateway.double import NOW, Fixture, Json
-from tests.component.gateway.letters import MemoryLetters
+from tests.component.gateway.memory_records import MemoryRecords
 from tests.component.gateway.test_access import allow, call
 from tests.component.gateway.test_dead_letters import LETTERS, letter
 from tests.component.gateway.test_probe_grants import GRANTS, TOKENS, seal_of, seals
@@ -61,7 +61,7 @@ async def fleet(folder: Path, *letters: DeadLettered, spec: Json | None) -> Fixt
     identities.ensure()
     tokens = folder / "people.csv"
     tokens.write_text(TOKENS)
-    kept = MemoryLetters()
+    kept = MemoryRecords()
     for one in letters:
         kept.add(0, one)
     settings = Settings(token_auth_file=str(tokens), service_account_signing_key_file=str(identities.signing_key))

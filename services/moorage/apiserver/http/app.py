@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
@@ -43,26 +44,29 @@ from moorage.apiserver.http.filters.request_attributes import (
 )
 from moorage.apiserver.http.forwarding import Forwarding, ForwardingMiddleware
 from moorage.apiserver.http.in_flight import RequestLimits, RequestsInFlight
+from moorage.apiserver.http.intake.audit_events import AuditEventsApi
 from moorage.apiserver.http.intake.dead_letter_replay import DeadLetterReplay
 from moorage.apiserver.http.intake.dead_letters import DeadLettersApi
 from moorage.apiserver.http.intake.decisions import Decisions
 from moorage.apiserver.http.intake.explain import Explanations
 from moorage.apiserver.http.intake.mirror import MirrorApi, MirroredClusters
 from moorage.apiserver.http.intake.reports import Intake
+from moorage.apiserver.http.intake.topic_lists import TopicListApi
 from moorage.apiserver.http.messages import answers
 from moorage.apiserver.http.messages.answers import warn, warnings_of
 from moorage.apiserver.http.messages.negotiation import AnswerForm, form_of_errors
 from moorage.apiserver.http.paths import ClusterPaths, cluster_of
 from moorage.apiserver.http.resources import ClusterApis, ResourcesApi
 from moorage.apiserver.http.subresources.pods import bindings_path, is_binding
+from moorage.apiserver.kinds import audit_event
 from moorage.apiserver.kinds.views import DEAD_LETTER
 from moorage.apiserver.machinery.api_errors import StatusError, no_such_path
 from moorage.apiserver.metrics import Metrics
 from moorage.apiserver.rbac.cluster_sets import VIEW_GROUP
-from moorage.apiserver.storage.cluster_store import ClusterNames, ClusterStore
-from moorage.apiserver.storage.dead_letters import DeadLetters
+from moorage.apiserver.storage.cluster_store import ClusterNames, ClusterStore, fleet_of
 from moorage.apiserver.storage.durable_log import Log, ReportOutcomes
 from moorage.apiserver.storage.store import Store
+from moorage.apiserver.storage.topic_pages import TopicRecords
 from moorage.apiserver.writing.configuration import Configured, FirstContent
 from moorage.apiserver.writing.object_records import ObjectLocks
 from moorage.apiserver.writing.writer import Writer
@@ -115,8 +119,8 @@ class Gateway:
     outcomes: ReportOutcomes | None = None
     """Finds out what becomes of reports. None if callers cannot wait for that."""
 
-    letters: DeadLetters | None = None
-    """Reads dead letters. None if this gateway cannot."""
+    records: TopicRecords | None = None
+    """Reads dead letters and the audit. None if this gateway cannot."""
 
     records_events: bool = True
     """Whether it writes Events about decisions while it leads."""
@@ -325,7 +329,10 @@ class _Endpoints:
         )
         self._api = ResourcesApi(self._backend)
         replay = DeadLetterReplay(self._backend, intake, guard, lambda: in_force.limits)
-        self._letters = DeadLettersApi(self._backend, gateway.letters, replay)
+        self._lists: dict[str, TopicListApi[Any]] = {
+            DEAD_LETTER.kind: DeadLettersApi(self._backend, gateway.records, replay),
+            audit_event.KIND.kind: AuditEventsApi(self._backend, gateway.records),
+        }
         self._clusters = ClusterApis(gateway.store, self._backend, writer_of)
         names = ClusterNames(gateway.store)
         mirrored = MirroredClusters(gateway.store, names, gateway.clock)
@@ -358,7 +365,11 @@ class _Endpoints:
             document = groups.resources(group, version)
             return answers.in_form(200, document, groups.plain_form(_read(request)))
         if cluster := cluster_of(request):
-            return await self._clusters.handle(cluster, request, paths.parse(group, version, parts))
+            path = paths.parse(group, version, parts)
+            if (listed := self._lists.get(path.kind.kind)) is not None:
+                fleet_of(self._gateway.store, cluster)  # it may not exist
+                return await listed.handle(request, path, cluster)
+            return await self._clusters.handle(cluster, request, path)
         return await self._of_home(group, version, parts, request)
 
     async def _of_home(self, group: str, version: str, parts: list[str], request: Request) -> Response:
@@ -374,7 +385,7 @@ class _Endpoints:
                 return found
         path = paths.parse(group, version, parts)
         request.state.deprecation = path.kind.definition.deprecation
-        api = self._letters if path.kind.definition is DEAD_LETTER else self._api
+        api = self._lists.get(path.kind.kind, self._api)
         return await api.handle(request, path)
 
     async def root(self, _: Request) -> Response:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from moorage.apiserver.storage.durable_log import WRITTEN
-from moorage.apiserver.storage.kafka import dead_letters, report_outcomes
+from moorage.apiserver.storage.kafka import report_outcomes, topic_records
 from moorage.apiserver.storage.tables import READ
 from moorage.cli.local import services
 from moorage.insight.diff import question
@@ -132,7 +132,7 @@ def _gateway() -> Participant:
         reads=_in_order({*READ, OBJECTS}),
         sends=_in_order({*WRITTEN, CLOCKS}),
         looks_up=(report_outcomes.INGEST,),
-        looks_into=_in_order({*report_outcomes.FOLLOWED, *dead_letters.READ}),
+        looks_into=_in_order({*report_outcomes.FOLLOWED, *topic_records.READ}),
     )
 
 

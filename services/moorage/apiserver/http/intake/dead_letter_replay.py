@@ -34,8 +34,8 @@ from moorage.apiserver.http.verbs.writing import caller
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.machinery.api_errors import bad_request
-from moorage.apiserver.storage.dead_letters import LetterName
 from moorage.apiserver.storage.durable_log import Write
+from moorage.apiserver.storage.topic_pages import RecordName
 from moorage.apiserver.writing.configuration import Limits
 from moorage.decide.conditions.reports import CLOCKS_DIFFER, unknown_target
 from moorage.decide.kubernetes.field_errors import FieldError, invalid
@@ -72,7 +72,7 @@ class DeadLetterReplay:
         self._limits = limits
 
     async def send(
-        self, request: Request, path: ResourcePath, name: LetterName, letter: DeadLettered
+        self, request: Request, path: ResourcePath, name: RecordName, letter: DeadLettered
     ) -> ReplayedReport:
         """Send a letter again.
 
@@ -103,7 +103,7 @@ class DeadLetterReplay:
         return [f"the report was observed at {observed}, before {target.key} was declared at {format_time(began)}"]
 
     def _checked(
-        self, request: Request, record: Input, report: ConditionReported, name: LetterName, at: datetime
+        self, request: Request, record: Input, report: ConditionReported, name: RecordName, at: datetime
     ) -> Write:
         """Return the report as it is written again, if it may count now."""
         limits, target = self._limits(), report.target

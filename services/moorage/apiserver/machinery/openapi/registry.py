@@ -156,19 +156,20 @@ _REFERENCE: Final = "#/$defs/"
 def schema_of_model(kind: Kind[Any], prefix: str) -> Schema:
     """Return the structure of a kind whose model is all that describes it.
 
-    The status of a kind that only the services write is the record that it is made from, and may have more. `prefix` is
-    that of the names of its definitions: `io.moorage.v1alpha1`.
+    The status of a kind that only the services write is the record that it is made from, and may have more, unless it
+    has a model. `prefix` is that of the names of its definitions: `io.moorage.v1alpha1`.
     """
     model = kind.model
     fields = dict(_structure(model, prefix).fields)
     fields["metadata"] = Field("metadata", definitions.definition(f"{definitions.META}.ObjectMeta"))
-    if isinstance(kind, View) and kind.made_from:
+    if isinstance(kind, View) and kind.made_from and model is Resource:
         event = next(topic.event for topic in TOPICS if topic.short == kind.made_from)
         status = _structure(event, prefix)
         status.keeps_unknown = True
         fields["status"] = Field("status", status)
         fields["spec"] = Field("spec", _anything())
-    fields.setdefault("status", Field("status", _anything()))
+    if not isinstance(kind, View):
+        fields.setdefault("status", Field("status", _anything()))
     return Schema(
         Form.STRUCT,
         name=f"{prefix}.{kind.kind}",

@@ -1,11 +1,11 @@
-"""Dead letters as they are in Kafka, and how pages of them are read.
+"""Records that the gateway does not keep, such as dead letters and the audit, and how pages of a topic are read.
 
-The gateway keeps none of them: 30 days of a flood may be millions. A page is read when it is requested, backwards
-from where the page before it ended. Letters are in order of the times of their records, the newest first; those of a
-partition are always in the order in which they were written.
+30 days of a flood may be millions. A page is read when it is requested, backwards from where the page before it ended.
+Records are in order of their times, the newest first; those of a partition are always in the order in which they were
+written.
 
-What one request reads is limited. So a page may have fewer letters than were requested, or none, and still not be the
-last one: when few letters are wanted of many.
+What one request reads is limited. So a page may have fewer records than were requested, or none, and still not be the
+last one: when few records are wanted of many.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol, Self
 
-from moorage_schemas.dead_letter import DeadLettered
+from moorage_schemas.base import Model
+from moorage_schemas.topics import Topic
 
 MOST_READ: Final = 20_000
 """How many positions of the topic are read for a page."""
@@ -35,15 +36,15 @@ _LONGEST_NUMBER: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
-class LetterName:
-    """Where a letter is in the topic. That is its name too: `7-1042`."""
+class RecordName:
+    """The position of a record in its topic. That is its name as well: `7-1042`."""
 
     partition: int
     offset: int
 
     @classmethod
     def parse(cls, name: str) -> Self | None:
-        """Read a name. None if it is none that a letter can have."""
+        """Read a name. None if no record can have it."""
         parts = name.split("-")
         if len(parts) != 2 or not all(_is_number(part) for part in parts):  # noqa: PLR2004 - partition and offset
             return None
@@ -59,23 +60,24 @@ def _is_number(text: str) -> bool:
 
 
 @dataclass(frozen=True)  # without slots, because its content is read once and kept
-class LetterRecord:
-    """The record of a letter."""
+class TopicRecord:
+    """A record of a topic."""
 
-    name: LetterName
+    topic: Topic
+    name: RecordName
     timestamp: int
     """Kafka's, in milliseconds since 1970."""
 
     value: bytes
 
     @cached_property
-    def content(self) -> DeadLettered:
-        """The content. Raises ValueError if it is no dead letter."""
-        return DeadLettered.model_validate_json(self.value, extra="ignore")
+    def content(self) -> Model:
+        """The event of the topic. Raises ValueError if it is none."""
+        return self.topic.event.model_validate_json(self.value, extra="ignore")
 
 
-class LetterReader(Protocol):
-    """A connection to the topic."""
+class PagedReader(Protocol):
+    """A connection to a topic."""
 
     async def bounds(self) -> Mapping[int, range]:
         """Return the offsets that there are now in each partition."""
@@ -83,7 +85,7 @@ class LetterReader(Protocol):
     async def first_since(self, milliseconds: int) -> Mapping[int, int]:
         """Return the first offset of each partition that was written at some time or later."""
 
-    async def read(self, spans: Mapping[int, range]) -> Mapping[int, tuple[int, list[LetterRecord]]]:
+    async def read(self, spans: Mapping[int, range]) -> Mapping[int, tuple[int, list[TopicRecord]]]:
         """Read parts of partitions: of each the last records, if it has more bytes than are to be kept in memory.
 
         Returns:
@@ -91,51 +93,55 @@ class LetterReader(Protocol):
         """
 
 
-class DeadLetters(Protocol):
-    """Where the letters are."""
+class TopicRecords(Protocol):
+    """The source of records."""
 
-    def reading(self) -> AbstractAsyncContextManager[LetterReader]:
-        """Connect. Raises StatusError: 503 if Kafka does not answer, or if too many requests read it."""
+    def reading(self, topic: Topic) -> AbstractAsyncContextManager[PagedReader]:
+        """Connect to a topic. Raises StatusError: 503 if Kafka does not answer, or if too many requests read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a list of letters."""
+    """A part of a list of records."""
 
-    letters: list[LetterRecord] = field(default_factory=list)
+    records: list[TopicRecord] = field(default_factory=list)
     rest: Mapping[int, int] | None = None
     """For each partition, the offset before which the next page begins. None if this was the last page."""
 
 
 async def read_page(
-    reader: LetterReader,
-    selects: Callable[[LetterRecord], bool],
+    reader: PagedReader,
+    selects: Callable[[TopicRecord], bool],
     *,
     limit: int,
     before: Mapping[int, int] | None = None,
     since: int | None = None,
+    until: int | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Page:
     """Read one page.
 
     Args:
         reader: reads the topic.
-        selects: whether a letter is wanted.
-        limit: how many letters it has at most.
+        selects: whether a record is wanted.
+        limit: how many records it has at most.
         before: where the page before it ended. None for the first page.
-        since: the time, in milliseconds since 1970, from which on letters are wanted. None for all.
+        since: the time, in milliseconds since 1970, from which on records are wanted. None for all.
+        until: the time before which they are wanted. None for all.
         clock: measures the time that it takes.
     """
     bounds = await reader.bounds()
     first = await reader.first_since(since) if since is not None else {}
+    last = await reader.first_since(until) if until is not None else {}
+    before = before or {}
     windows = {
         partition: _Window(
             max(span.start, first.get(partition, span.start)),
-            min(span.stop, before.get(partition, span.stop)) if before is not None else span.stop,
+            min(span.stop, before.get(partition, span.stop), last.get(partition, span.stop)),
         )
         for partition, span in bounds.items()
     }
-    chosen: list[LetterRecord] = []
+    chosen: list[TopicRecord] = []
     ends, size, read = clock() + MOST_SECONDS, 0, 0
     while len(chosen) < limit and size < MOST_BYTES and read < MOST_READ and clock() < ends:
         if spans := {partition: window.next for partition, window in windows.items() if window.needs_more}:
@@ -146,12 +152,12 @@ async def read_page(
         newest = max((window for window in windows.values() if window.records), key=_newest, default=None)
         if newest is None:
             return Page(chosen)
-        letter = newest.records[-1]
-        if selects(letter):
-            if chosen and size + len(letter.value) > MOST_BYTES:
+        record = newest.records[-1]
+        if selects(record):
+            if chosen and size + len(record.value) > MOST_BYTES:
                 break
-            chosen.append(letter)
-            size += len(letter.value)
+            chosen.append(record)
+            size += len(record.value)
         newest.records.pop()
     if all(window.is_over for window in windows.values()):
         return Page(chosen)
@@ -167,7 +173,7 @@ class _Window:
         """Everything before this offset is unread."""
 
         self._size = _FIRST_WINDOW
-        self.records: deque[LetterRecord] = deque()
+        self.records: deque[TopicRecord] = deque()
         """The records that were read and are still kept, the newest last."""
 
     @property
@@ -190,7 +196,7 @@ class _Window:
         """Whether nothing is left."""
         return not self.records and self._unread <= self._begin
 
-    def add(self, begin: int, records: list[LetterRecord]) -> None:
+    def add(self, begin: int, records: list[TopicRecord]) -> None:
         """Take what was read from an offset on."""
         self.records.extend(records)
         self._unread = begin

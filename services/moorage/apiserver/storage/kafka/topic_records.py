@@ -1,4 +1,4 @@
-"""Reading of dead letters from Kafka."""
+"""Reading of records from Kafka that the gateway does not keep: dead letters and the audit."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from aiokafka.errors import KafkaError
 from typing_extensions import override
 
 from moorage.apiserver.machinery.api_errors import unavailable
-from moorage.apiserver.storage.dead_letters import LetterName, LetterReader, LetterRecord
+from moorage.apiserver.storage.topic_pages import PagedReader, RecordName, TopicRecord
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.clients.refusals import describe
 from moorage.runtime.kafka.tables.read_to_end import read_to
 from moorage.runtime.settings.process_settings import Settings
-from moorage_schemas.topics import DEAD_LETTERS, Topic
+from moorage_schemas.topics import AUDIT, DEAD_LETTERS, Topic
 
-READ: Final[tuple[Topic, ...]] = (DEAD_LETTERS,)
+READ: Final[tuple[Topic, ...]] = (DEAD_LETTERS, AUDIT)
 """The topics that are read."""
 
 _AT_ONCE: Final = 2
@@ -37,8 +37,8 @@ _SECONDS: Final = 10.0
 """Seconds that a request may take, waiting included."""
 
 
-class KafkaDeadLetters:
-    """The letters of a fleet in Kafka (`DeadLetters`)."""
+class KafkaTopicRecords:
+    """The records of a fleet in Kafka (`TopicRecords`)."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -48,36 +48,37 @@ class KafkaDeadLetters:
         """The number of partitions of each topic. 0 while it is not known."""
 
     @contextlib.asynccontextmanager
-    async def reading(self) -> AsyncIterator[LetterReader]:
-        """Connect a reader of the topic for the time of the context."""
+    async def reading(self, topic: Topic) -> AsyncIterator[PagedReader]:
+        """Connect a reader of a topic for the time of the context."""
         if not self.partitions:
-            raise unavailable("dead letters cannot be read yet: the gateway is connecting to Kafka")
+            raise unavailable(f"{topic.short} cannot be read yet: the gateway is connecting to Kafka")
         if self._waiting >= _WAITING:
-            raise unavailable(f"dead letters cannot be read now: {self._waiting} requests are waiting to read them")
+            raise unavailable(f"{topic.short} cannot be read now: {self._waiting} requests are waiting to read")
         self._waiting += 1
-        client_id = f"{self._settings.topic_prefix}.gateway-dead-letters-{uuid.uuid4().hex[:12]}"
+        client_id = f"{self._settings.topic_prefix}.gateway-{topic.short}-{uuid.uuid4().hex[:12]}"
         try:
             async with asyncio.timeout(_SECONDS), self._slots:
                 consumer = clients.table_consumer(self._settings, client_id=client_id)
                 try:
                     await consumer.start()
-                    yield _KafkaLetterReader(consumer, DEAD_LETTERS.name(self._settings.topic_prefix), self.partitions)
+                    yield _KafkaPagedReader(consumer, topic, topic.name(self._settings.topic_prefix), self.partitions)
                 finally:
                     await consumer.stop()
         except TimeoutError:
-            raise unavailable(f"dead letters cannot be read: Kafka did not answer within {_SECONDS:g} s") from None
+            raise unavailable(f"{topic.short} cannot be read: Kafka did not answer within {_SECONDS:g} s") from None
         except (KafkaError, OSError) as error:
-            raise unavailable(f"dead letters cannot be read: {describe(error, self._settings)}") from None
+            raise unavailable(f"{topic.short} cannot be read: {describe(error, self._settings)}") from None
         finally:
             self._waiting -= 1
 
 
-class _KafkaLetterReader(LetterReader):
-    """A reader of the topic of dead letters with a started consumer."""
+class _KafkaPagedReader(PagedReader):
+    """A reader of a topic with a started consumer."""
 
-    def __init__(self, consumer: AIOKafkaConsumer, topic: str, partitions: int) -> None:
+    def __init__(self, consumer: AIOKafkaConsumer, topic: Topic, name: str, partitions: int) -> None:
         self._consumer = consumer
-        self._places = [TopicPartition(topic, number) for number in range(partitions)]
+        self._topic = topic
+        self._places = [TopicPartition(name, number) for number in range(partitions)]
 
     @override
     async def bounds(self) -> Mapping[int, range]:
@@ -93,10 +94,10 @@ class _KafkaLetterReader(LetterReader):
         return {place.partition: ends[place] if place in ends else found[place].offset for place in self._places}
 
     @override
-    async def read(self, spans: Mapping[int, range]) -> Mapping[int, tuple[int, list[LetterRecord]]]:
+    async def read(self, spans: Mapping[int, range]) -> Mapping[int, tuple[int, list[TopicRecord]]]:
         starts = {self._places[partition]: span.start for partition, span in spans.items()}
         ends = {self._places[partition]: span.stop for partition, span in spans.items()}
-        kept = {partition: _Kept(span.start) for partition, span in spans.items()}
+        kept = {partition: _Kept(self._topic, span.start) for partition, span in spans.items()}
         async for place, records in read_to(self._consumer, starts, ends):
             for record in records:
                 kept[place.partition].add(record)
@@ -106,18 +107,20 @@ class _KafkaLetterReader(LetterReader):
 class _Kept:
     """The last records of a part of a partition."""
 
-    def __init__(self, begin: int) -> None:
+    def __init__(self, topic: Topic, begin: int) -> None:
+        self._topic = topic
         self.begin = begin
         """The offset from which on everything is kept."""
 
-        self.records: deque[LetterRecord] = deque()
+        self.records: deque[TopicRecord] = deque()
         self._bytes = 0
 
     def add(self, record: Any) -> None:
         """Add the next record."""
         if record.value is None:
             return
-        self.records.append(LetterRecord(LetterName(record.partition, record.offset), record.timestamp, record.value))
+        name = RecordName(record.partition, record.offset)
+        self.records.append(TopicRecord(self._topic, name, record.timestamp, record.value))
         self._bytes += len(record.value)
         while self._bytes > _KEPT_BYTES and len(self.records) > 1:
             first = self.records.popleft()

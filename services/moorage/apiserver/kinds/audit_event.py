@@ -1,0 +1,99 @@
+"""`AuditEvent`: who has written what, and who was refused, from the records of `audit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from types import MappingProxyType
+
+from typing_extensions import override
+
+from moorage.apiserver.kinds.kind import View
+from moorage.apiserver.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, text
+from moorage.apiserver.kinds.printing.sections import Fields, Pair, Related, Section, time_and_age
+from moorage.decide.kubernetes.unstructured import at
+
+_FIELDS = (
+    "verb",
+    "user.username",
+    "impersonatedUser.username",
+    "objectRef.resource",
+    "objectRef.subresource",
+    "objectRef.kind",
+    "objectRef.namespace",
+    "objectRef.name",
+    "objectRef.cluster",
+    "responseStatus.status",
+    "responseStatus.reason",
+)
+
+
+def _user(found: Object) -> str:
+    """Return the user of a request: `ann as bob` if it was made on behalf of another."""
+    sender, acting = at(found, "user", "username"), at(found, "impersonatedUser", "username")
+    return f"{sender} as {acting}" if acting else str(sender or NONE)
+
+
+def _object(found: Object) -> str:
+    """Return the object of a request as kubectl names it: `pods/eviction shop/web`."""
+    ref = at(found, "objectRef")
+    if not ref:
+        return str(found.get("requestURI") or NONE)
+    below = f"/{ref['subresource']}" if ref.get("subresource") else ""
+    place = "/".join(part for part in (ref.get("namespace"), ref.get("name")) if part)
+    cluster = f" in {ref['cluster']}" if ref.get("cluster") else ""
+    return f"{ref.get('resource', '')}{below} {place}".rstrip() + cluster
+
+
+def _outcome(found: Object) -> str:
+    return str(at(found, "responseStatus", "reason") or at(found, "responseStatus", "status") or NONE)
+
+
+class AuditEventKind(View):
+    """A write or a refused request, with its user."""
+
+    kind = "AuditEvent"
+    model_module = "audit"
+    namespaced = False
+    order = 2090
+    watched = False
+    made_from = "audit"
+    kept = False
+    field_selectors = MappingProxyType(dict.fromkeys(_FIELDS, ""))
+    field_aliases = MappingProxyType(
+        {
+            "user": "user.username",
+            "resource": "objectRef.resource",
+            "kind": "objectRef.kind",
+            "namespace": "objectRef.namespace",
+            "name": "objectRef.name",
+            "cluster": "objectRef.cluster",
+        }
+    )
+    columns = (
+        TableColumn("USER", of(_user)),
+        TableColumn("VERB", text("verb")),
+        TableColumn("OBJECT", of(_object)),
+        TableColumn("OUTCOME", of(_outcome)),
+        AGE,
+        TableColumn("AGENT", text("userAgent"), wide=True),
+        TableColumn("COUNT", text("count"), wide=True),
+        TableColumn("MESSAGE", text("responseStatus", "message"), wide=True),
+    )
+
+    @override
+    def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
+        yield Pair("Time", time_and_age(found.get("requestReceivedTimestamp"), now))
+        yield Pair("User", _user(found))
+        yield Pair("Groups", ", ".join(at(found, "impersonatedUser", "groups") or at(found, "user", "groups") or ()))
+        yield Pair("User Agent", found.get("userAgent"))
+        yield Pair("Source IPs", ", ".join(found.get("sourceIPs") or ()))
+        yield Pair("Verb", found.get("verb"))
+        yield Pair("Object", _object(found))
+        yield Pair("Outcome", _outcome(found))
+        yield Pair("Message", at(found, "responseStatus", "message"))
+        yield Pair("Count", found.get("count"))
+        yield Fields("Object Reference", found.get("objectRef") or {})
+
+
+KIND = AuditEventKind()
