@@ -39,6 +39,7 @@ PAGES_OF_A_FLEET = (
     "/console/objects/pods",
     "/console/objects/poddisruptionbudgets/default/web",
     "/console/objects/evictionpauses/-/migration",
+    "/console/audit",
     "/console/deadletters",
     "/console/deadletters/0-0",
     "/console/pauses",

@@ -19,6 +19,7 @@ from starlette.routing import Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from moorage.console.api import READY, ApiClient, ClusterChoice
+from moorage.console.audit_lines import AuditLines
 from moorage.console.fleet_index import INDEXED, FleetIndex
 from moorage.console.host import (
     CLUSTER,
@@ -115,6 +116,7 @@ class Console:
         self.watches = Watches(self._api, self._kinds, (*INDEXED, *ROLE_KINDS))
         self._roles_changed_at = 0
         self._reviews = Reviews(self._api, lambda: self._roles_changed_at)
+        self._audit = AuditLines()
         self._mirrored = ClusterChoice(self._api)
         self._fleets: dict[str, FleetIndex] = {}
         """The indexes of the fleets' pages, by the clusters that were opened."""
@@ -225,6 +227,7 @@ class Console:
             api=ApiClient.of_request(self._app, request, cluster),
             kinds=self._kinds,
             describe=self._host.describe,
+            audit=self._audit,
             version=version,
             now=self._host.clock.now(),
             clusters=[name async for name in self._shown_clusters(rights)],

@@ -12,6 +12,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from moorage.console.api import ApiClient
+from moorage.console.audit_lines import AuditLines
 from moorage.console.fleet_index import FleetIndex
 from moorage.console.host import Describe, PageError
 from moorage.console.kinds import Kinds
@@ -75,6 +76,7 @@ class PageView:
 
     kinds: Kinds
     describe: Describe
+    audit: AuditLines
     version: int
     """The resource version that the page shows at least."""
 

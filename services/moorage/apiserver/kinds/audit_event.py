@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing_extensions import override
 
 from moorage.apiserver.kinds.kind import View
-from moorage.apiserver.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, text
+from moorage.apiserver.kinds.printing.columns import AGE, Object, TableColumn, of, text
 from moorage.apiserver.kinds.printing.sections import Fields, Pair, Related, Section, time_and_age
+from moorage.decide.kubernetes.object_texts import audited_object, audited_outcome, audited_user
 from moorage.decide.kubernetes.unstructured import at
 
 _FIELDS = (
@@ -26,27 +27,6 @@ _FIELDS = (
     "responseStatus.status",
     "responseStatus.reason",
 )
-
-
-def _user(found: Object) -> str:
-    """Return the user of a request: `ann as bob` if it was made on behalf of another."""
-    sender, acting = at(found, "user", "username"), at(found, "impersonatedUser", "username")
-    return f"{sender} as {acting}" if acting else str(sender or NONE)
-
-
-def _object(found: Object) -> str:
-    """Return the object of a request as kubectl names it: `pods/eviction shop/web`."""
-    ref = at(found, "objectRef")
-    if not ref:
-        return str(found.get("requestURI") or NONE)
-    below = f"/{ref['subresource']}" if ref.get("subresource") else ""
-    place = "/".join(part for part in (ref.get("namespace"), ref.get("name")) if part)
-    cluster = f" in {ref['cluster']}" if ref.get("cluster") else ""
-    return f"{ref.get('resource', '')}{below} {place}".rstrip() + cluster
-
-
-def _outcome(found: Object) -> str:
-    return str(at(found, "responseStatus", "reason") or at(found, "responseStatus", "status") or NONE)
 
 
 class AuditEventKind(View):
@@ -71,10 +51,10 @@ class AuditEventKind(View):
         }
     )
     columns = (
-        TableColumn("USER", of(_user)),
+        TableColumn("USER", of(audited_user)),
         TableColumn("VERB", text("verb")),
-        TableColumn("OBJECT", of(_object)),
-        TableColumn("OUTCOME", of(_outcome)),
+        TableColumn("OBJECT", of(audited_object)),
+        TableColumn("OUTCOME", of(audited_outcome)),
         AGE,
         TableColumn("AGENT", text("userAgent"), wide=True),
         TableColumn("COUNT", text("count"), wide=True),
@@ -84,13 +64,13 @@ class AuditEventKind(View):
     @override
     def describe(self, found: Object, related: Related, now: datetime) -> Iterator[Section]:
         yield Pair("Time", time_and_age(found.get("requestReceivedTimestamp"), now))
-        yield Pair("User", _user(found))
+        yield Pair("User", audited_user(found))
         yield Pair("Groups", ", ".join(at(found, "impersonatedUser", "groups") or at(found, "user", "groups") or ()))
         yield Pair("User Agent", found.get("userAgent"))
         yield Pair("Source IPs", ", ".join(found.get("sourceIPs") or ()))
         yield Pair("Verb", found.get("verb"))
-        yield Pair("Object", _object(found))
-        yield Pair("Outcome", _outcome(found))
+        yield Pair("Object", audited_object(found))
+        yield Pair("Outcome", audited_outcome(found))
         yield Pair("Message", at(found, "responseStatus", "message"))
         yield Pair("Count", found.get("count"))
         yield Fields("Object Reference", found.get("objectRef") or {})

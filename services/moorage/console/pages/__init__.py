@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moorage.console.pages import fleet, history, letters, objects, pauses, simulate, targets, workloads
+from moorage.console.pages import audit, fleet, history, letters, objects, pauses, simulate, targets, workloads
 from moorage.console.views import Action, ConsolePage
 
 PAGES: Final[tuple[ConsolePage, ...]] = (
@@ -13,6 +13,7 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     *workloads.PAGES,
     *objects.PAGES,
     *history.PAGES,
+    *audit.PAGES,
     *letters.PAGES,
     *pauses.PAGES,
     *simulate.PAGES,

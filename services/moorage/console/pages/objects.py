@@ -13,7 +13,7 @@ from typing_extensions import override
 from moorage.console.api import TABLE
 from moorage.console.host import PageError, RelatedReader
 from moorage.console.kinds import EVENT, EVICTION, TARGETS, ApiKind, ObjectName
-from moorage.console.pages import fleet, shared
+from moorage.console.pages import audit, fleet, shared
 from moorage.console.views import ConsolePage, Content, PageView
 from moorage.decide.kubernetes.object_texts import Object
 from moorage.decide.kubernetes.unstructured import at
@@ -120,7 +120,7 @@ async def one(view: PageView) -> Content:
     sections = await related.description(definition.kind, found)
     return Content(
         "objects/one.html",
-        {"description": "objects/description.html", "events": "events.html"},
+        {"description": "objects/description.html", "events": "events.html", "audit": "audit/about.html"},
         {
             "definition": definition,
             "namespace": namespace,
@@ -134,6 +134,7 @@ async def one(view: PageView) -> Content:
             "events": await shared.events_about(
                 view, definition.kind, namespace, name, str(at(found, "metadata", "uid") or "")
             ),
+            "audit": None if definition.read_only else await audit.about(view, definition.kind, namespace, name),
         },
         (definition.kind, EVICTION, EVENT),
     )

@@ -15,7 +15,7 @@ from moorage.console.changes import target_of
 from moorage.console.fleet_index import MARKS, STATES, TargetRow, readiness, zone_of
 from moorage.console.host import PageError, path_of
 from moorage.console.kinds import BINDING, EVENT, EVICTION, NODE, TAINT, TARGETS, ZONE
-from moorage.console.pages import fleet, objects, shared
+from moorage.console.pages import audit, fleet, objects, shared
 from moorage.console.pictures.condition_strips import ConditionStrip, condition_strips
 from moorage.console.pictures.zone_bar import ZoneGauge, zone_bar
 from moorage.console.rendering import target_url
@@ -167,6 +167,7 @@ async def one(view: PageView) -> Content:
             "evictions": "targets/evictions.html",
             "workloads": "targets/workloads.html",
             "events": "events.html",
+            "audit": "audit/about.html",
         },
         {
             "kind": kind,
@@ -187,6 +188,7 @@ async def one(view: PageView) -> Content:
             "evictions": (rows := await _evictions(view, kind, name)),
             "gantt": shared.eviction_picture(view, rows),
             "events": await shared.events_about(view, kind, "", name, str(at(found, "metadata", "uid") or "")),
+            "audit": await audit.about(view, kind, "", name),
             **await offered(view, kind, name, found),
         },
         (kind, BINDING, EVICTION, TAINT, EVENT),

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from moorage.console.fleet_index import ENDED_STATES, OPEN_STATES, EndedRow, eviction_row
 from moorage.console.host import PageError
 from moorage.console.kinds import BINDING, EVENT, EVICTION, NODE, PLACED, ObjectName
-from moorage.console.pages import fleet, shared
+from moorage.console.pages import audit, fleet, shared
 from moorage.console.pictures.matrix import matrix
 from moorage.console.pictures.score_stack import ScoreBar, score_stack
 from moorage.console.views import ConsolePage, Content, PageView
@@ -187,6 +187,7 @@ async def one(view: PageView) -> Content:
             "bindings": "workloads/bindings.html",
             "evictions": "workloads/evictions.html",
             "events": "events.html",
+            "audit": "audit/about.html",
         },
         {
             "kind": kind,
@@ -200,6 +201,7 @@ async def one(view: PageView) -> Content:
                 view, [eviction_row(ObjectName(EVICTION, place, own), status) for status in evicted or ()]
             ),
             "tolerations": [toleration_text(one) for one in at(found, "spec", "tolerations") or ()],
+            "audit": await audit.about(view, kind, namespace, name),
             "events": await shared.events_about(view, kind, namespace, name, str(at(found, "metadata", "uid") or "")),
         },
         (kind, PLACED, BINDING, EVICTION, EVENT),

@@ -18,6 +18,8 @@ Object = Mapping[str, Any]
 UNREPORTED: Final = "Unreported"
 """The status of a target whose condition `Ready` was never reported. Such a target counts as ready."""
 
+_NOTHING: Final = "<none>"
+
 TARGET_STATES: Final = ("Ready", "NotReady", "Unknown", UNREPORTED)
 """The states of targets that `readiness` returns. Cordoned targets count among them as well."""
 
@@ -121,3 +123,25 @@ def until(deadline: str | None, now: datetime) -> str:
         return ""
     left = (parse_time(deadline) - now).total_seconds()
     return f"in {human(left)}" if left > 0 else "due"
+
+
+def audited_user(event: Object) -> str:
+    """Return the user of an audit event: `ann as bob` if the request was made on behalf of another."""
+    sender, acting = at(event, "user", "username"), at(event, "impersonatedUser", "username")
+    return f"{sender} as {acting}" if acting else str(sender or _NOTHING)
+
+
+def audited_object(event: Object) -> str:
+    """Return the object of an audit event as kubectl names it: `pods/eviction shop/web`."""
+    ref = at(event, "objectRef")
+    if not ref:
+        return str(event.get("requestURI") or _NOTHING)
+    below = f"/{ref['subresource']}" if ref.get("subresource") else ""
+    place = "/".join(part for part in (ref.get("namespace"), ref.get("name")) if part)
+    cluster = f" in {ref['cluster']}" if ref.get("cluster") else ""
+    return f"{ref.get('resource', '')}{below} {place}".rstrip() + cluster
+
+
+def audited_outcome(event: Object) -> str:
+    """Return the outcome of an audit event: `Success`, `Forbidden` or `Unauthorized`."""
+    return str(at(event, "responseStatus", "reason") or at(event, "responseStatus", "status") or _NOTHING)
