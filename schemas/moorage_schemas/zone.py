@@ -80,6 +80,23 @@ class ZoneWaiting(Model):
     """When the wait began: the start of the incident, or the end of the last stop if that was later."""
 
 
+class ZoneTransition(Model):
+    """A state that a zone has had, from its beginning on."""
+
+    state: ZoneState
+    stopped: bool = False
+    since: Timestamp
+    """When it began."""
+
+    nodes: int
+    not_ready: int
+    """Nodes that were not ready when it began."""
+
+
+KEPT_TRANSITIONS: Final = 16
+"""How many of its latest states the record of a zone has."""
+
+
 class ZoneChanged(Model):
     """The state of one zone and its tokens. Topic `zones`, keyed by the zone."""
 
@@ -116,6 +133,10 @@ class ZoneChanged(Model):
 
     queue: tuple[ZoneWaiting, ...] = ()
     """The nodes that have waited longest, at most a hundred, longest first."""
+
+    history: tuple[ZoneTransition, ...] = ()
+    """The latest states, at most `KEPT_TRANSITIONS`, the present one last. It begins with the first change after an
+    upgrade from a version that did not keep them."""
 
 
 class NoExecuteGranted(Model):

@@ -40,6 +40,7 @@ PAGES_OF_A_FLEET = (
     "/console/objects/poddisruptionbudgets/default/web",
     "/console/objects/evictionpauses/-/migration",
     "/console/audit",
+    "/console/incidents/us.us-1",
     "/console/deadletters",
     "/console/deadletters/0-0",
     "/console/pauses",

@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import Browser, expect
 from tests.architecture.files import ROOT
 from tests.component.gateway.memory_records import START
+from tests.component.gateway.test_audit_events import audited
 from tests.component.gateway.test_dead_letters import letter
 from tests.console.simulated import SimulatedWorld
 from tests.console.world import ConsoleWorld, some_fleet
@@ -27,6 +28,21 @@ def usual() -> ConsoleWorld:
     """A small fleet with one of everything."""
     world = ConsoleWorld()
     some_fleet(world)
+    return world
+
+
+def disrupted() -> ConsoleWorld:
+    """A fleet in which people act while a zone is in disruption."""
+    world = usual()
+    for number, (resource, verb, seconds) in enumerate(
+        (
+            ("Node//n02", "patch", -200),
+            ("EvictionPause//deploy", "create", -170),
+            ("EvictionPause//deploy", "delete", -60),
+            ("Node//n05", "patch", -20),
+        )
+    ):
+        world.log.audit.add(number % 3, audited(resource, verb, seconds=seconds), START + 1_000 * seconds)
     return world
 
 
@@ -78,6 +94,7 @@ class Picture:
 PICTURES = (
     Picture("console-fleet.png", "/", height=920),
     Picture("console-zones.png", "/console/zones", height=450),
+    Picture("console-incident.png", "/console/incidents/us.us-1", height=840, world=disrupted),
     Picture("console-evictions.png", "/console/evictions", "dark", height=560),
     Picture("console-workload.png", "/console/workloads/Pod/default/web-1", "dark", height=720),
     Picture("console-target.png", "/console/targets/Node/n05", height=720),

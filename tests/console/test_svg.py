@@ -15,6 +15,13 @@ from markupsafe import Markup
 from moorage.console.pictures.chain_graph import ChainLink, chain_graph
 from moorage.console.pictures.condition_strips import SPAN, ConditionStrip, condition_strips
 from moorage.console.pictures.gantt import MOST, EvictionSpan, gantt
+from moorage.console.pictures.incident_timeline import (
+    MOST_POINTS,
+    TimelineBar,
+    TimelineLane,
+    TimelinePoint,
+    incident_timeline,
+)
 from moorage.console.pictures.matrix import MOST_CLUSTERS, MOST_WORKLOADS, matrix
 from moorage.console.pictures.score_stack import ScoreBar, score_stack
 from moorage.console.pictures.sparkline import Series, sparkline
@@ -97,6 +104,27 @@ def test_a_condition_is_drawn_from_its_last_change_on() -> None:
     old = condition_strips([ConditionStrip("Ready", "True", NOW - timedelta(days=9), None)], NOW)
     assert [one.get("width") for one in shapes(old, "yes")] == ["100.00%"]
     assert not shapes(old, "unrecorded")
+
+
+bars = st.builds(TimelineBar, st.just("held"), times, times, texts)
+points = st.builds(TimelinePoint, st.just("queued"), times, texts)
+
+
+@given(texts, st.lists(st.builds(TimelineLane, texts, st.lists(bars), st.lists(points)), max_size=6), times, times)
+def test_incidents_are_drawn_whatever_their_times(
+    name: str, lanes: list[TimelineLane], start: datetime, end: datetime
+) -> None:
+    svg = incident_timeline(name, lanes, start, end)
+    check(svg)
+    assert len(shapes(svg, "held")) == sum(len(lane.bars) for lane in lanes)
+    assert len(shapes(svg, "queued")) == sum(len(lane.points) for lane in lanes)
+
+
+def test_many_points_of_a_lane_are_not_drawn() -> None:
+    lane = TimelineLane("Evictions", (), [TimelinePoint("queued", NOW, "x")] * 500)
+    svg = incident_timeline("eu/eu-1", [lane], NOW, NOW + timedelta(hours=1))
+    assert len(shapes(svg, "queued")) == MOST_POINTS
+    assert "Evictions: 500" in svg
 
 
 @given(texts, gauges)

@@ -27,7 +27,7 @@ from moorage_schemas.resource import Mirrored, ResourceDeclared
 from moorage_schemas.taint import HeldTaint, Taint, TaintOrigin, TaintRecord, TargetTainted
 from moorage_schemas.topics import CONDITIONS, EVICTIONS, PLACEMENTS, RESOURCES, TAINTS, Topic
 from moorage_schemas.topics import ZONES as ZONES_TOPIC
-from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneWaiting
+from moorage_schemas.zone import ZoneChanged, ZoneState, ZoneTransition, ZoneWaiting
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -173,7 +173,14 @@ class ConsoleWorld(Fixture):
         self.log.append(EVICTIONS, eviction_key(workload, target, 1), target.key, event)
 
     def zone(
-        self, name: str, state: str = "Normal", *, nodes: int = 12, not_ready: int = 0, queue: tuple[str, ...] = ()
+        self,
+        name: str,
+        state: str = "Normal",
+        *,
+        nodes: int = 12,
+        not_ready: int = 0,
+        queue: tuple[str, ...] = (),
+        history: tuple[tuple[float, str], ...] = (),
     ) -> None:
         """Write the governor's record of a zone."""
         event = ZoneChanged(
@@ -188,6 +195,10 @@ class ConsoleWorld(Fixture):
             waiting=len(queue),
             queue=tuple(
                 ZoneWaiting(target=f"Node/{one}", incident=1, since=NOW - timedelta(seconds=50)) for one in queue
+            ),
+            history=tuple(
+                ZoneTransition(state=ZoneState(word), since=NOW - timedelta(minutes=ago), nodes=nodes, not_ready=7)
+                for ago, word in history
             ),
         )
         self.log.append(ZONES_TOPIC, name, "fleet", event)
@@ -244,7 +255,8 @@ def some_fleet(world: ConsoleWorld) -> None:
     world.placed("batch-1", reason="Unschedulable", message="0/37 nodes are available: 37 Insufficient cpu.")
     world.zone("eu/eu-1")
     world.zone("eu/eu-2", not_ready=1)
-    world.zone("us/us-1", "PartialDisruption", not_ready=2, queue=("n05",))
+    past = ((180, "Normal"), (90, "FullDisruption"), (80, "Normal"), (4, "PartialDisruption"))
+    world.zone("us/us-1", "PartialDisruption", not_ready=2, queue=("n05",), history=past)
     some_guards(world)
     told = {
         "Scheduled": "Successfully assigned default/web-1 to n01",

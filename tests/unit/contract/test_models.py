@@ -22,6 +22,7 @@ from moorage_schemas.condition import ConditionReported
 from moorage_schemas.keys import binding_key, condition_key, eviction_key
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import resource_key, resource_partition_key, target_of_resource
+from moorage_schemas.resources.audit import AuditEvent
 from moorage_schemas.resources.bindings import ResourceBinding
 from moorage_schemas.resources.managed import PlacementDecision
 from moorage_schemas.resources.meta import Resource
@@ -181,8 +182,12 @@ def test_a_target_resource_is_partitioned_as_its_target() -> None:
 
 def test_every_typed_view_is_that_of_its_kind() -> None:
     typed = {kind.kind: kind.model for kind in kinds.declared() if kind.model is not Resource}
-    # These kinds are never declared here, and read from the records of those that are mirrored.
-    typed |= {ResourceBinding.__name__: ResourceBinding, PlacementDecision.__name__: PlacementDecision}
+    # The first two are never declared here, and read from records of those that are mirrored. The third is only shown.
+    typed |= {
+        AuditEvent.__name__: AuditEvent,
+        ResourceBinding.__name__: ResourceBinding,
+        PlacementDecision.__name__: PlacementDecision,
+    }
     assert all(model.__name__ == kind for kind, model in typed.items())
     # A view without a kind would never be used.
     # A module that another test created and removed is not part of the contract.

@@ -246,6 +246,38 @@ def test_partial_disruption_stops_a_small_zone_and_slows_a_large_one() -> None:
     assert small == [15, 25], "from the next tick on"
 
 
+def test_the_record_of_a_zone_keeps_its_latest_states_with_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "KEPT_TRANSITIONS", 4)
+    world = World()
+    names = [f"n{number}" for number in range(4)]
+    for name in names:
+        world.member(name)
+    world.decide()
+    begun = world.records["/"].history
+    assert [(one.state, one.since, one.nodes, one.not_ready) for one in begun] == [(ZoneState.NORMAL, START, 4, 0)]
+    states = []
+    for failed in (3, 4, 3):
+        world.now += timedelta(minutes=10)
+        world.fail(*names[:failed])
+        world.decide()
+        kept = world.records["/"].history
+        assert kept[-1].since == world.now
+        states.append((kept[-1].state, kept[-1].not_ready))
+        world.now += timedelta(minutes=1)
+        world.recover(*names)
+        world.decide()
+    assert len(world.records["/"].history) == 4
+    assert {state for state, _ in states} >= {ZoneState.PARTIAL_DISRUPTION, ZoneState.FULL_DISRUPTION}
+    again = ZoneTable(DEFAULT)
+    for name, member in world.members.items():
+        again.set_member(f"Node/{name}", member)
+    again.set_record("/", world.records["/"])
+    world.table, before = again, world.records["/"].history
+    world.now += timedelta(minutes=30)
+    world.decide()
+    assert world.records["/"].history == before, "a restart is no other state"
+
+
 def test_a_state_that_is_passed_through_costs_no_token() -> None:
     world = fleet({"a": 6, "b": 1})
     for number in range(6):  # normal, partial, and finally full

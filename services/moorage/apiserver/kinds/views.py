@@ -390,6 +390,15 @@ class ZoneKind(View):
         yield Pair("Nodes", f"{status.get('nodes', 0)}, of which {status.get('notReady', 0)} are not ready")
         yield Pair("Rate", _rate(found))
         yield Pair("Tokens", f"{status.get('tokens', 0)} at {status.get('tokensTime') or '<unknown>'}")
+        history = [
+            [
+                zone_state({"status": one}),
+                time_and_age(one.get("since"), now),
+                f"{one.get('notReady')}/{one.get('nodes')}",
+            ]
+            for one in status.get("history") or []
+        ]
+        yield Rows("History", ["STATE", "SINCE", "NOT READY"], history)
         granted = [[str(one.get("target")), time_and_age(one.get("since"), now)] for one in status.get("granted") or []]
         yield Rows("Granted", ["TARGET", "NOT READY SINCE"], granted)
         waiting = [[str(one.get("target")), time_and_age(one.get("since"), now)] for one in status.get("queue") or []]

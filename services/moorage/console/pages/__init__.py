@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from moorage.console.pages import audit, fleet, history, letters, objects, pauses, simulate, targets, workloads
+from moorage.console.pages import (
+    audit,
+    fleet,
+    history,
+    incidents,
+    letters,
+    objects,
+    pauses,
+    simulate,
+    targets,
+    workloads,
+)
 from moorage.console.views import Action, ConsolePage
 
 PAGES: Final[tuple[ConsolePage, ...]] = (
@@ -13,6 +24,7 @@ PAGES: Final[tuple[ConsolePage, ...]] = (
     *workloads.PAGES,
     *objects.PAGES,
     *history.PAGES,
+    *incidents.PAGES,
     *audit.PAGES,
     *letters.PAGES,
     *pauses.PAGES,

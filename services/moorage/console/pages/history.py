@@ -1,25 +1,30 @@
-"""The history of the fleet: Events, evictions, changes of health, and pauses, as far as they are kept."""
+"""The history of the fleet: Events, evictions, changes of health, pauses, and states of zones, if they are kept."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from moorage.console.fleet_index import NOT_READY, UNKNOWN, TargetRow
-from moorage.console.kinds import EVENT
+from moorage.console.kinds import EVENT, EVICTION, TARGETS, ZONE
 from moorage.console.pages import fleet, shared
+from moorage.console.pages.incidents import incidents_of
 from moorage.console.pages.pauses import PAUSE, scope_words
 from moorage.console.rendering import address_of, object_url, target_url
 from moorage.console.views import ConsolePage, Content, PageView
 from moorage.decide.kubernetes.object_texts import Object
 from moorage.decide.kubernetes.unstructured import at, name_of
+from moorage_schemas.times import format_time
+from moorage_schemas.zone import ZoneState
 
 EVENTS: Final = "Events"
 EVICTIONS: Final = "Evictions"
 HEALTH: Final = "Health"
 PAUSES: Final = "Pauses"
-PARTS: Final = (EVENTS, EVICTIONS, HEALTH, PAUSES)
+ZONES: Final = "Zones"
+PARTS: Final = (EVENTS, EVICTIONS, HEALTH, PAUSES, ZONES)
 
 MOST_EVENTS: Final = 5_000
 """The most Events that a page reads. More would delay other requests."""
@@ -69,11 +74,18 @@ async def history(view: PageView) -> Content:
             rows += map(_of_pause, await view.reader.all(PAUSE))
         else:
             denied.append(view.kinds.named(PAUSE).plural)
+    if part in {"", ZONES}:
+        if await view.rights.may("list", ZONE):
+            rows += (row for zone in await view.reader.all(ZONE) for row in _of_zone(zone))
+        else:
+            denied.append(view.kinds.named(ZONE).plural)
     found = [row for row in rows if sought in f"{row.about} {row.what} {row.text}".lower()]
     found.sort(key=lambda row: row.time, reverse=True)
     return Content(
         "history.html",
-        context={"rows": shared.paged(view, found), "parts_shown": PARTS, "denied": denied, "is_whole": is_whole},
+        {"rows": "history/rows.html"},
+        {"rows": shared.paged(view, found), "parts_shown": PARTS, "denied": denied, "is_whole": is_whole},
+        (EVENT, EVICTION, ZONE, *TARGETS, *(() if view.cluster else (PAUSE,))),
     )
 
 
@@ -144,6 +156,16 @@ def _of_target(row: TargetRow) -> HistoryRow:
     return HistoryRow(
         row.since, HEALTH, f"{row.kind} {row.name}", target_url(row.kind, row.name), row.state, text, is_bad
     )
+
+
+def _of_zone(zone: Object) -> Iterator[HistoryRow]:
+    """Yield the states of a zone other than Normal, and the ends of its incidents."""
+    for one in incidents_of(zone):
+        for spell in one.spells:
+            since = format_time(spell.since)
+            yield HistoryRow(since, ZONES, f"Zone {one.name}", one.address, spell.state, spell.text, is_warning=True)
+        if one.end is not None:
+            yield HistoryRow(format_time(one.end), ZONES, f"Zone {one.name}", one.address, ZoneState.NORMAL.value, "")
 
 
 def _of_pause(found: dict[str, Any]) -> HistoryRow:

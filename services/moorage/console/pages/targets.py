@@ -16,6 +16,7 @@ from moorage.console.fleet_index import MARKS, STATES, TargetRow, readiness, zon
 from moorage.console.host import PageError, path_of
 from moorage.console.kinds import BINDING, EVENT, EVICTION, NODE, TAINT, TARGETS, ZONE
 from moorage.console.pages import audit, fleet, objects, shared
+from moorage.console.pages.incidents import incidents_of
 from moorage.console.pictures.condition_strips import ConditionStrip, condition_strips
 from moorage.console.pictures.zone_bar import ZoneGauge, zone_bar
 from moorage.console.rendering import target_url
@@ -329,7 +330,10 @@ async def zone(view: PageView) -> Content:
     if found is None:
         raise PageError(404, f'zones "{name}" not found')
     return Content(
-        "zones/one.html", {"zone": "zones/zone.html"}, {"zone": _zone(found, await _threshold(view))}, (ZONE,)
+        "zones/one.html",
+        {"zone": "zones/zone.html", "incidents": "zones/incidents.html"},
+        {"zone": _zone(found, await _threshold(view)), "incidents": incidents_of(found)},
+        (ZONE,),
     )
 
 

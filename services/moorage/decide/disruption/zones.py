@@ -19,7 +19,15 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 
 from moorage.decide.disruption.token_bucket import Bucket
-from moorage_schemas.zone import NoExecuteGranted, ZoneChanged, ZoneMembered, ZoneState, ZoneWaiting
+from moorage_schemas.zone import (
+    KEPT_TRANSITIONS,
+    NoExecuteGranted,
+    ZoneChanged,
+    ZoneMembered,
+    ZoneState,
+    ZoneTransition,
+    ZoneWaiting,
+)
 
 SHOWN = 100
 """The number of queued nodes that a zone's record lists."""
@@ -380,6 +388,7 @@ class ZoneTable:
             granted=tuple(sorted(entries, key=lambda entry: (entry.since, entry.target))),
             waiting=len(zone.queue) - fresh,
             queue=tuple(self._entry(turn) for turn in waits),
+            history=_history(before, state, now, zone, stopped=stopped),
         )
         if record != before or must_write:
             record = self._next(record, decided)
@@ -490,6 +499,17 @@ class ZoneTable:
             self._zones[name].queue.append(turn)
         for zone in self._zones.values():
             zone.queue.sort()
+
+
+def _history(
+    before: ZoneChanged | None, state: ZoneState, now: datetime, zone: _Zone, *, stopped: bool
+) -> tuple[ZoneTransition, ...]:
+    """Return the latest states of a zone, the present one last."""
+    kept = before.history if before is not None else ()
+    if before is not None and (before.state, before.stopped) == (state, stopped):
+        return kept
+    fresh = ZoneTransition(state=state, stopped=stopped, since=now, nodes=zone.nodes, not_ready=zone.not_ready)
+    return (*kept, fresh)[-KEPT_TRANSITIONS:]
 
 
 def _bucket(record: ZoneChanged) -> Bucket:
