@@ -11,9 +11,10 @@ import httpx
 import pytest
 from tests.component.gateway.double import NOW, node_ref, pod_ref
 from tests.component.gateway.test_access import allow
+from tests.console.test_live import following
 from tests.console.test_pages import text_of
 from tests.console.test_sessions import log_in, world_of
-from tests.console.world import BROWSER, ConsoleWorld, some_cluster, some_fleet
+from tests.console.world import BROWSER, ConsoleWorld, KeptFront, some_cluster, some_fleet
 
 from moorage.apiserver.http.app import create_app
 from moorage.cli.local.pages import with_pages
@@ -21,8 +22,10 @@ from moorage.console.fleet_index import TargetRow
 from moorage.console.pages import history
 from moorage.console.pages.trends import SPAN, a_minute, not_ready
 from moorage_schemas.keys import eviction_key
+from moorage_schemas.placement import PlacedTarget, PlacementState, WorkloadPlaced
+from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import EVICTIONS
+from moorage_schemas.topics import EVICTIONS, PLACEMENTS
 
 EVICTIONS_AND_ZONES = {"verbs": ["list"], "apiGroups": ["moorage.io"], "resources": ["evictions", "zones"]}
 
@@ -201,3 +204,64 @@ async def test_the_history_of_a_cluster_is_its_own() -> None:
     told = text_of((await world.page("/clusters/east/console/history")).text)
     assert "default/web-3 from n03 Completed" in told
     assert "the night of the migration" not in told
+
+
+async def test_the_history_is_live() -> None:
+    front = KeptFront()
+    world = ConsoleWorld(front=front)
+    some_fleet(world)
+    await world.page("/console/history")
+    async with following(front, "page=/console/history") as events:
+        assert "web-3 from n03" in await events.next()
+        world.evicting("web-7", "n07", "Requested", due=-1)
+        while "web-7 from n07" not in (event := await events.next()):
+            pass
+        assert 'id="part-rows"' in event
+        world.zone("eu/eu-1", "FullDisruption", not_ready=12, history=((60, "Normal"), (1, "FullDisruption")))
+        while "FullDisruption</span>" not in (event := await events.next()) or "Zone eu/eu-1" not in event:
+            pass
+
+
+CLUSTERS: list[tuple[str, int]] = [("c1", 3), ("c2", 1)]
+
+
+def divided(world: ConsoleWorld, name: str, parts: list[tuple[str, int]]) -> None:
+    """Write placement's decision on a binding that several clusters run."""
+    workload = WorkloadRef(kind="ResourceBinding", namespace="default", name=name)
+    event = WorkloadPlaced(
+        workload=workload,
+        uid=f"uid-of-{name}",
+        owner=workload,
+        owner_uid=f"uid-of-{name}",
+        generation=1,
+        state=PlacementState.PLACED,
+        targets=tuple(
+            PlacedTarget(
+                target=TargetRef(kind=TargetKind.CLUSTER, name=cluster), replicas=replicas, binding_generation=1
+            )
+            for cluster, replicas in parts
+        ),
+        reason="Scheduled",
+        decided_time=NOW,
+    )
+    world.log.append(PLACEMENTS, workload.key, workload.key, event)
+
+
+async def test_workloads_by_cluster_are_a_matrix_with_their_replicas(world: ConsoleWorld) -> None:
+    assert 'class="picture matrix"' not in (await world.page("/console/placements")).text, "all are on nodes"
+    divided(world, "api", CLUSTERS)
+    divided(world, "db", [("c2", 0)])
+    html = (await world.page("/console/placements")).text
+    svg = html.partition('<svg class="picture matrix"')[2].partition("</svg>")[0]
+    assert "2 workloads on 2 clusters." in svg
+    told = re.findall(r"<title>([^<]*)</title>", svg)
+    assert sorted(told) == [
+        "default/api on c1: 3 replicas",
+        "default/api on c2: 1 replicas",
+        "default/db on c1: no replicas",
+        "default/db on c2: all replicas",
+    ]
+    columns = re.findall(r'<text class="small" x="[\d.]+%" y="12">(\w+)</text>', svg)
+    assert columns == ["c2", "c1"], "the cluster with most workloads first"
+    row = text_of(html.partition("default/</span>api")[2].partition("</tr>")[0])
+    assert re.search(r"Cluster c1 . 3 , Cluster c2 . 1", row), "the table beside it has the same"
