@@ -20,6 +20,7 @@ from moorage.apiserver.http.app import create_app
 from moorage.cli.local.pages import with_pages
 from moorage.console.fleet_index import TargetRow
 from moorage.console.pages import history
+from moorage.console.pages.targets import earlier_statuses
 from moorage.console.pages.trends import SPAN, a_minute, not_ready
 from moorage_schemas.keys import eviction_key
 from moorage_schemas.placement import PlacedTarget, PlacementState, WorkloadPlaced
@@ -265,3 +266,55 @@ async def test_workloads_by_cluster_are_a_matrix_with_their_replicas(world: Cons
     assert columns == ["c2", "c1"], "the cluster with most workloads first"
     row = text_of(html.partition("default/</span>api")[2].partition("</tr>")[0])
     assert re.search(r"Cluster c1 . 3 , Cluster c2 . 1", row), "the table beside it has the same"
+
+
+def counted(reason: str, first: float, last: float) -> dict[str, Any]:
+    """An Event that counts changes between two times, in minutes ago."""
+    return {
+        "reason": reason,
+        "firstTimestamp": format_time((NOW - timedelta(minutes=first)).replace(microsecond=0)),
+        "lastTimestamp": format_time((NOW - timedelta(minutes=last)).replace(microsecond=0)),
+    }
+
+
+@pytest.mark.parametrize(
+    ("events", "since", "expected"),
+    [
+        ([], 5, []),
+        ([counted("NodeReady", 5, 5)], 5, []),
+        ([counted("NodeNotReady", 20, 20), counted("NodeReady", 5, 5)], 5, [("False", 20, 5)]),
+        (
+            [counted("NodeNotReady", 50, 20), counted("NodeReady", 40, 5)],
+            5,
+            [("False", 50, 40), ("True", 40, 20), ("False", 20, 5)],
+        ),
+        ([counted("NodeHasDiskPressure", 20, 20)], 5, []),
+        ([counted("NodeNotReady", 20, 20)], None, []),
+    ],
+)
+def test_earlier_statuses_of_a_condition_follow_from_events(
+    events: list[dict[str, Any]], since: float | None, expected: list[tuple[str, float, float]]
+) -> None:
+    # The change itself is a little after the second that its Event has.
+    when = NOW - timedelta(minutes=since) + timedelta(milliseconds=300) if since is not None else None
+    found = earlier_statuses("Node", "Ready", when, events)
+
+    def ago(time: datetime) -> float:
+        return round((NOW - time) / timedelta(minutes=1))
+
+    assert [(one.status, ago(one.since), ago(one.until)) for one in found] == expected
+
+
+async def test_the_strip_of_a_condition_has_what_was_before_its_last_change(world: ConsoleWorld) -> None:
+    world.condition("n04", "True", at=NOW - timedelta(minutes=10))
+    assert "was False" not in (await world.page("/console/targets/Node/n04")).text
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "n04.1", "namespace": "default"},
+        "involvedObject": {"kind": "Node", "name": "n04", "uid": "n04"},
+        "type": "Normal",
+        **counted("NodeNotReady", 30, 30),
+    }
+    world.shown(event)
+    assert "Ready was False from 11:30:00 to 11:50:00" in (await world.page("/console/targets/Node/n04")).text

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from markupsafe import Markup
 
 from moorage.console.pictures.chain_graph import ChainLink, chain_graph
-from moorage.console.pictures.condition_strips import SPAN, ConditionStrip, condition_strips
+from moorage.console.pictures.condition_strips import SPAN, ConditionStrip, EarlierStatus, condition_strips
 from moorage.console.pictures.gantt import MOST, EvictionSpan, gantt
 from moorage.console.pictures.incident_timeline import (
     MOST_POINTS,
@@ -101,6 +101,9 @@ def test_a_condition_is_drawn_from_its_last_change_on() -> None:
     assert [(one.get("x"), one.get("width")) for one in shapes(svg, "no")] == [("75.00%", "25.00%")]
     assert [one.get("width") for one in shapes(svg, "unrecorded")] == ["75.00%"]
     assert [one.get("x1") for one in shapes(svg, "due")] == ["50.00%"]
+    before = EarlierStatus("True", NOW - timedelta(hours=12), NOW - timedelta(hours=6))
+    longer = condition_strips([ConditionStrip("Ready", "False", NOW - timedelta(hours=6), None, [before])], NOW)
+    assert [(one.get("x"), one.get("width")) for one in shapes(longer, "yes")] == [("50.00%", "25.00%")]
     old = condition_strips([ConditionStrip("Ready", "True", NOW - timedelta(days=9), None)], NOW)
     assert [one.get("width") for one in shapes(old, "yes")] == ["100.00%"]
     assert not shapes(old, "unrecorded")

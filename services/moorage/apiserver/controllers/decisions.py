@@ -24,6 +24,7 @@ from moorage.apiserver.kinds.status.rollouts import (
     of_template,
 )
 from moorage.apiserver.storage.store import Store
+from moorage.decide.kubernetes.condition_reasons import CONDITION_REASONS
 from moorage.decide.kubernetes.unstructured import at
 from moorage.decide.scheduling.nodes.workloads import WorkloadError, controller_of
 from moorage_schemas.eviction import EvictionState
@@ -169,7 +170,7 @@ _TAINT_EVICTION: Final = "TaintManagerEviction"
 
 def _changed(record: Any) -> Iterator[Occurrence]:
     target = record.target
-    known = _CONDITION_REASONS.get((str(target.kind), record.type))
+    known = CONDITION_REASONS.get((str(target.kind), record.type))
     if known is None:
         return
     reason = known.get(str(record.status), known["False"])
@@ -179,21 +180,6 @@ def _changed(record: Any) -> Iterator[Occurrence]:
     about = About(str(target.kind), "", target.name, record.target_uid)
     yield Occurrence(about, kind, reason, message, _CONDITIONS, time)
 
-
-_CONDITION_REASONS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
-    ("Node", "Ready"): {"True": "NodeReady", "False": "NodeNotReady"},
-    ("Node", "MemoryPressure"): {"True": "NodeHasInsufficientMemory", "False": "NodeHasSufficientMemory"},
-    ("Node", "DiskPressure"): {"True": "NodeHasDiskPressure", "False": "NodeHasNoDiskPressure"},
-    ("Node", "PIDPressure"): {"True": "NodeHasInsufficientPID", "False": "NodeHasSufficientPID"},
-    ("Cluster", "Ready"): {"True": "ClusterReady", "False": "ClusterNotReady"},
-    ("ManagedCluster", "ManagedClusterConditionAvailable"): {
-        "True": "Available",
-        "False": "Unavailable",
-        "Unknown": "AvailableUnknown",
-    },
-}
-"""The reasons of events by a target's kind and the type of its condition, for each status. An unknown one counts as
-false if it has no reason of its own."""
 
 _TOLD: Final[Mapping[str, Callable[[Any], Iterator[Occurrence]]]] = {
     PLACEMENTS.short: _placed,

@@ -152,10 +152,10 @@ async def documents(view: PageView, ids: Iterable[ObjectName]) -> list[dict[str,
 
 
 async def events_about(view: PageView, kind: str, namespace: str, name: str, uid: str) -> dict[str, Any]:
-    """Return the Events about an object, the newest first."""
+    """Return the Events about an object, the newest first: `rows` for the templates, and all as they are (`found`)."""
     place = namespace or DEFAULT_NAMESPACE
     if not await view.rights.may("list", EVENT, place):
-        return {"denied": True, "rows": []}
+        return {"denied": True, "rows": [], "found": []}
     about = f"involvedObject.kind={kind},involvedObject.name={escaped(name)}"
     found = [
         event
@@ -164,7 +164,7 @@ async def events_about(view: PageView, kind: str, namespace: str, name: str, uid
         if at(event, "involvedObject", "uid") in {None, "", uid, name}
     ]
     found.sort(key=last_seen, reverse=True)
-    return {"denied": False, "rows": [event_row(one) for one in found[:EVENTS_SHOWN]]}
+    return {"denied": False, "rows": [event_row(one) for one in found[:EVENTS_SHOWN]], "found": found}
 
 
 def escaped(value: str) -> str:

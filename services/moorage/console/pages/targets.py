@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -17,13 +17,14 @@ from moorage.console.host import PageError, path_of
 from moorage.console.kinds import BINDING, EVENT, EVICTION, NODE, TAINT, TARGETS, ZONE
 from moorage.console.pages import audit, fleet, objects, shared
 from moorage.console.pages.incidents import incidents_of
-from moorage.console.pictures.condition_strips import ConditionStrip, condition_strips
+from moorage.console.pictures.condition_strips import ConditionStrip, EarlierStatus, condition_strips
 from moorage.console.pictures.zone_bar import ZoneGauge, zone_bar
 from moorage.console.rendering import target_url
 from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
 from moorage.decide.disruption.object_names import NO_ZONE, about_target, shown_zone, target_prefix, zone_of_object
+from moorage.decide.kubernetes.condition_reasons import CONDITION_REASONS
 from moorage.decide.kubernetes.durations import rate_text
-from moorage.decide.kubernetes.object_texts import node_status, taint_text, unreported, zone_state
+from moorage.decide.kubernetes.object_texts import last_seen, node_status, taint_text, unreported, zone_state
 from moorage.decide.kubernetes.unstructured import at, name_of
 from moorage.decide.taints.dialects.table import DIALECTS
 from moorage_schemas.refs import TargetRef
@@ -158,6 +159,7 @@ async def one(view: PageView) -> Content:
     """`/console/targets/{kind}/{name}`: everything about one target."""
     kind, name, found = await _named(view)
     await view.fleet.refresh()
+    events = await shared.events_about(view, kind, "", name, str(at(found, "metadata", "uid") or ""))
     return Content(
         "targets/one.html",
         {
@@ -184,11 +186,11 @@ async def one(view: PageView) -> Content:
                 for held in at(found, "status", "heldTaints") or ()
             ],
             "conditions": at(found, "status", "conditions") or [],
-            "strips": _strips(view, at(found, "status", "conditions") or ()),
+            "strips": _strips(view, kind, at(found, "status", "conditions") or (), events["found"]),
             "bound": await _bound(view, kind, name),
             "evictions": (rows := await _evictions(view, kind, name)),
             "gantt": shared.eviction_picture(view, rows),
-            "events": await shared.events_about(view, kind, "", name, str(at(found, "metadata", "uid") or "")),
+            "events": events,
             "audit": await audit.about(view, kind, "", name),
             **await offered(view, kind, name, found),
         },
@@ -250,7 +252,28 @@ async def _taints(view: PageView, kind: str, name: str, found: dict[str, Any]) -
     return rows
 
 
-def _strips(view: PageView, conditions: Iterable[Mapping[str, Any]]) -> Markup:
+def earlier_statuses(
+    kind: str, condition: str, since: datetime | None, events: Iterable[Mapping[str, Any]]
+) -> list[EarlierStatus]:
+    """Return the statuses that a condition has had before its last change, as far as Events about its target are kept.
+
+    An Event counts all changes of one reason, and has the times of the first and the last one.
+    """
+    status_of = {reason: status for status, reason in CONDITION_REASONS.get((kind, condition), {}).items()}
+    changes: dict[datetime, str] = {}
+    for event in events:
+        if (status := status_of.get(str(event.get("reason")))) is not None:
+            times = {str(event.get("firstTimestamp") or ""), last_seen(event)} - {""}
+            changes |= {parse_time(when): status for when in times}
+    # The last change is known to the microsecond, and its Event has whole seconds.
+    known = [when for when in sorted(changes) if since is not None and when < since.replace(microsecond=0)]
+    ends = [*known[1:], since] if since is not None else []
+    return [EarlierStatus(changes[when], when, end) for when, end in zip(known, ends, strict=False)]
+
+
+def _strips(
+    view: PageView, kind: str, conditions: Iterable[Mapping[str, Any]], events: Sequence[Mapping[str, Any]]
+) -> Markup:
     """Return the picture of the conditions of a target. Empty if it has none."""
 
     def when(one: Mapping[str, Any], field: str) -> datetime | None:
@@ -262,6 +285,7 @@ def _strips(view: PageView, conditions: Iterable[Mapping[str, Any]]) -> Markup:
             str(one.get("status") or ""),
             when(one, "lastTransitionTime"),
             when(one, "lastHeartbeatTime"),
+            earlier_statuses(kind, str(one.get("type") or ""), when(one, "lastTransitionTime"), events),
         )
         for one in conditions
     ]

@@ -19,8 +19,17 @@ _KINDS: Final = {"True": "yes", "False": "no"}
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierStatus:
+    """A status that a condition has had."""
+
+    status: str
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class ConditionStrip:
-    """A condition with its last transition. Earlier statuses are not kept."""
+    """A condition with its last transition, and earlier statuses as far as they are kept."""
 
     type: str
     status: str
@@ -28,9 +37,11 @@ class ConditionStrip:
     heartbeat: datetime | None
     """When it was reported last."""
 
+    earlier: Sequence[EarlierStatus] = ()
+
 
 def condition_strips(conditions: Sequence[ConditionStrip], now: datetime) -> Markup:
-    """Return the picture of conditions. The time before the last transition of each is hatched: it is not known."""
+    """Return the picture of conditions. Times of which no status is kept are hatched."""
     start, bottom = now - SPAN, _TOP + _ROW * len(conditions)
     shapes = [time_axis(start, now, _TOP - 4, bottom)]
     for number, one in enumerate(conditions):
@@ -44,6 +55,11 @@ def condition_strips(conditions: Sequence[ConditionStrip], now: datetime) -> Mar
                 bar("rest", (0, place), top + 17, 10),
                 bar("unrecorded", (0, place), top + 17, 10, "not recorded"),
             ]
+        for past in one.earlier:
+            if past.until > start:
+                span = (time_place(past.since, start, now), time_place(past.until, start, now))
+                told = f"{one.type} was {past.status} from {past.since:%H:%M:%S} to {past.until:%H:%M:%S}"
+                shapes.append(bar(_KINDS.get(past.status, "unknown"), span, top + 17, 10, told))
         shapes.append(bar(_KINDS.get(one.status, "unknown"), (place, 1), top + 17, 10, tip))
         if one.heartbeat is not None and one.heartbeat >= start:
             at = time_place(one.heartbeat, start, now)
