@@ -19,7 +19,7 @@ from moorage_schemas.topics import BINDINGS, BUDGETS, CONDITIONS, EVICTIONS, PLA
 TOPICS = (RESOURCES, CONDITIONS, TAINTS, BINDINGS, PLACEMENTS, EVICTIONS, ZONES, BUDGETS)
 NODES = ("Ready", "Unreported", "Unknown", "NotReady")
 OPEN = ("Requested", "Held", "Scheduled")
-SEEDS = range(8)
+SEEDS = (1, 4, 6)  # 4 and 6 reach every state
 
 
 def disrupted(seed: int) -> MeasuredWorld:
