@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import logging
 import os
@@ -143,7 +144,8 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="deployer: %(message)s")
     machines = Machines(arguments.folder)
-    asyncio.run(build(machines, arguments.source, arguments.target, arguments.protect).run())
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(build(machines, arguments.source, arguments.target, arguments.protect).run())
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ gateway=${GATEWAY:-http://127.0.0.1:8080}
 case "$*" in *[\"\\]*) echo "probe.sh: arguments must not hold quotes or backslashes" >&2; exit 2 ;; esac
 
 report() {
-	now=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+	# Milliseconds, because a report of the second before would count as older. Not every date has %N.
+	now=$(date -u +%Y-%m-%dT%H:%M:%S.%3NZ)
+	case $now in *:[0-9][0-9].[0-9][0-9][0-9]Z) ;; *) now=$(date -u +%Y-%m-%dT%H:%M:%SZ) ;; esac
 	# --fail-with-body: exit code 22 when the gateway refuses, and its reason on standard output.
 	curl --silent --show-error --fail-with-body --noproxy '*' --write-out '\n' \
 		--request POST "$gateway/v1/conditions" \

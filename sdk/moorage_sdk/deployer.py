@@ -257,7 +257,7 @@ class Deployer:
                             self._fold(building, item)
             except TransportError as error:
                 pause = backoff.failed(error.retry_after)
-                _log.warning("%s; tried again in %.1f s", error, pause)
+                _log.warning("%s; retrying in %.1f s", error, pause)
                 await asyncio.sleep(pause)
 
     def _fold(self, decisions: Decisions, item: Decision) -> str:
@@ -338,7 +338,7 @@ class Deployer:
                 except Exception as error:  # noqa: BLE001 - a handler may raise anything, and the others go on
                     self.counts.failures["on_eviction" if isinstance(step, Remove) else "on_placement"] += 1
                     pause = backoff.failed()
-                    _log.exception("%s failed, and is tried again in %.1f s", _text(step), pause)
+                    _log.exception("%s failed, retrying in %.1f s", _text(step), pause)
                     failures += 1
                     if failures >= _ATTEMPTS:
                         await self._escalate(step, FAILED, f"{type(error).__name__}: {error}")

@@ -48,6 +48,7 @@ BUFFER = 10_000
 _BATCH = 500
 _KINDS = ", ".join(kind.value for kind in TargetKind)
 _TICK = timedelta(microseconds=1)
+_REPEATED_REFUSAL = 300.0
 _UNKNOWN_TARGET_BEATS = 6  # a target that is not declared is tried again, but seldom
 
 RefusalHandler = Callable[[Refusal], Awaitable[None] | None]
@@ -89,7 +90,8 @@ class Probe:
         connection: where Moorage is. Read from the environment if None.
         heartbeat: seconds between two reports of a condition. 0 repeats nothing.
         buffer: the number of reports that may wait.
-        on_refusal: called with each report that does not count. By default it is logged.
+        on_refusal: called with each report that does not count. By default it is logged, the same refusal of a
+            condition at most every five minutes.
         linger: seconds for which a report waits for others to be sent with it.
         closing: seconds for which the end of the context waits for reports to be sent.
         clock_skew: seconds by which an observation may be in the future, as in the fleet's settings.
@@ -133,6 +135,9 @@ class Probe:
         self._outbox = Outbox(buffer)
         self._known: dict[ConditionId, _Known] = {}
         self._last_time: dict[ConditionId, datetime] = {}
+        self._logged: dict[str, tuple[str, float]] = {}
+        """Reason and time of the refusal that was last logged, by its subject."""
+
         self._more = asyncio.Event()
         self._sent = asyncio.Event()
         self._sent.set()
@@ -179,7 +184,7 @@ class Probe:
         await asyncio.gather(*self._tasks, *self._told, return_exceptions=True)
         await self._sender.stop()
         if self.waiting:
-            _log.warning("%d reports of %s were not sent", self.waiting, self.source)
+            _log.warning("%s of %s not sent", self._queued(), self.source)
         if self._failure is not None and (kind is None or issubclass(kind, asyncio.CancelledError | SdkError)):
             if kind is not None and issubclass(kind, asyncio.CancelledError) and user is not None and user.uncancel():
                 return  # another cancellation goes on
@@ -319,7 +324,7 @@ class Probe:
                         backoff.succeeded()
                         await self._settle([one for one in batch if one[1].meta.id not in error.again], error.refused)
                     pause = backoff.failed(error.retry_after)
-                    _log.warning("%s: %d reports queued, retrying in %.1f s", error, self.waiting, pause)
+                    _log.warning("%s: %s queued, retrying in %.1f s", error, self._queued(), pause)
                     await asyncio.sleep(pause)
                     continue
                 except SdkError as error:
@@ -327,12 +332,15 @@ class Probe:
                     return
                 except Exception:  # noqa: BLE001 - a probe that stopped to send would be taken for a dead one
                     pause = backoff.failed()
-                    _log.exception("%d reports queued, retrying in %.1f s", self.waiting, pause)
+                    _log.exception("%s queued, retrying in %.1f s", self._queued(), pause)
                     await asyncio.sleep(pause)
                     continue
                 backoff.succeeded()
                 await self._settle(batch, refused)
             self._sent.set()
+
+    def _queued(self) -> str:
+        return f"{self.waiting} report{'s' * (self.waiting != 1)}"
 
     async def _settle(self, batch: Sequence[tuple[int, Report]], refused: Sequence[Refusal]) -> None:
         """Forget reports that need not be sent again, and tell those that do not count."""
@@ -354,13 +362,22 @@ class Probe:
     async def _refuse(self, refusal: Refusal) -> None:
         self.counts.refused[refusal.reason] += 1
         if self._on_refusal is None:
-            _log.warning("a report about %s does not count: %s: %s", refusal.subject, refusal.reason, refusal.message)
+            self._log_refusal(refusal)
             return
         try:
             await call(self._on_refusal, refusal)
         except Exception:  # noqa: BLE001 - a handler may raise anything, and reports go on
             self.counts.failures["on_refusal"] += 1
             _log.exception("the handler of refusals failed")
+
+    def _log_refusal(self, refusal: Refusal) -> None:
+        """Log a refusal, but the same one of a condition only once in `_REPEATED_REFUSAL` seconds."""
+        now, logged = asyncio.get_running_loop().time(), self._logged.get(refusal.subject)
+        if logged is not None and logged[0] == refusal.reason and now - logged[1] < _REPEATED_REFUSAL:
+            return
+        self._logged = {one: last for one, last in self._logged.items() if now - last[1] < _REPEATED_REFUSAL}
+        self._logged[refusal.subject] = refusal.reason, now
+        _log.warning("a report about %s does not count: %s: %s", refusal.subject, refusal.reason, refusal.message)
 
     def _refuse_later(self, refusal: Refusal) -> None:
         """Tell a refusal that was read from `dead-letters`. Its subject is the target."""

@@ -67,6 +67,6 @@ class UnreachableError(CliError):
     def __init__(self, server: str, why: str) -> None:
         super().__init__(
             f"the gateway at {server} does not answer ({why}).\n"
-            "Start one with `moorage up`, or name another with --server or MOORAGE_SERVER."
+            "Start one with `moorage up` or `moorage run gateway`, or name another with --server or MOORAGE_SERVER."
         )
         self.server, self.why = server, why

@@ -142,19 +142,23 @@ def test_what_outcomes_mean(kind: str, ok_status: str, statuses: list[str]) -> N
 
 
 @pytest.mark.parametrize(
-    ("failures", "successes", "outcomes", "counted"),
+    ("failures", "successes", "outcomes", "counted", "pending"),
     [
-        (1, 1, "OPUO", "OPUO"),
-        (3, 1, "PPPOPPOPPP", "--POOOOOOP"),
-        (2, 2, "OPOPPOO", "----PPO"),
-        (3, 2, "UUPPP", "----P"),
+        (1, 1, "OPUO", "OPUO", "0000"),
+        (3, 1, "PPPOPPOPPP", "--POOOOOOP", "1200120120"),
+        (2, 2, "OPOPPOO", "----PPO", "1111010"),
+        (3, 2, "UUPPP", "----P", "12120"),
     ],
 )
-def test_thresholds(failures: int, successes: int, outcomes: str, counted: str) -> None:
+def test_thresholds(failures: int, successes: int, outcomes: str, counted: str, pending: str) -> None:
     by_letter = {one.value[0]: one for one in CheckOutcome}
     threshold = Threshold(failures, successes)
-    found = [threshold.add(CheckResult(by_letter[letter])) for letter in outcomes]
+    found, progress = [], ""
+    for letter in outcomes:
+        found.append(threshold.add(CheckResult(by_letter[letter])))
+        progress += threshold.pending.partition(" of ")[0] or "0"
     assert "".join(one.outcome.value[0] if one else "-" for one in found) == counted
+    assert progress == pending
 
 
 class FakeSender:
@@ -464,3 +468,19 @@ async def test_a_probe_by_a_script_reports_until_it_is_asked_to_end(
     }
     assert seen[0]["source"].startswith("probe/exec/DiskPressure/")
     assert "Node/n1 DiskPressure=True CheckFailed: now" in printed.decode()
+
+
+async def test_a_failed_check_that_does_not_count_yet_is_printed(
+    gateway: tuple[str, list[dict[str, Any]]], tmp_path: Path
+) -> None:
+    server, seen = gateway
+    words = [sys.executable, "-m", "moorage.cli", "probe", "exec", "--target", "Node/n1", "--type", "DiskPressure"]
+    words += ["--every", "1h", "--failures", "3", "--", "sh", "-c", "echo full; exit 1"]
+    environment = {**os.environ, "MOORAGE_SERVER": server, "HOME": str(tmp_path)}
+    process = await asyncio.create_subprocess_exec(*words, env=environment, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    line = (await process.stdout.readline()).decode()
+    process.send_signal(signal.SIGTERM)
+    await process.communicate()
+    assert line.endswith(" Node/n1 DiskPressure=True (1 of 3, not reported yet) CheckFailed: full\n")
+    assert seen == []

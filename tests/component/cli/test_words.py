@@ -483,6 +483,30 @@ def test_nobody_at_the_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert said(invoke("--server", "http://[bad", "get", "nodes"))[0] == 1
 
 
+def test_status_and_doctor_have_the_same_words_for_a_gateway_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path))
+    found = []
+    for command in ("status", "doctor"):
+        code, out, _ = said(invoke("--server", "http://127.0.0.1:9", command, "-o", "json"))
+        assert code == 1
+        found += [one for one in json.loads(out)["findings"] if one["check"] == "gateway"]
+    assert (
+        found
+        == [
+            {
+                "level": "error",
+                "check": "gateway",
+                "message": "the gateway at http://127.0.0.1:9 does not answer (Connection refused)",
+                "remedy": "Start one with `moorage up` or `moorage run gateway`, or name another with --server or "
+                "MOORAGE_SERVER",
+            }
+        ]
+        * 2
+    )
+
+
 def test_something_else_at_the_address(gateway: FakeGateway, run: Run) -> None:
     gateway.refuse["GET /api/v1/nodes"] = httpx.Response(200, text="<html>hello</html>")
     code, _, err = said(run("get", "nodes"))

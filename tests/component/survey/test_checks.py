@@ -81,7 +81,7 @@ def topic(name: str, *parts: tuple[int, int, int], error: int = 0) -> dict[str, 
 @pytest.mark.parametrize(
     ("described", "level", "text"),
     [
-        ([topic("a", (0, 3, 3)), topic("b", (1, 3, 3))], Level.OK, "2 topics with 1 partitions"),
+        ([topic("a", (0, 3, 3)), topic("b", (1, 3, 3))], Level.OK, "2 topics with 1 partition, all in sync"),
         ([topic("a", error=3), topic("b", error=3)], Level.WARNING, "has no fleet"),
         ([topic("a", (0, 3, 3)), topic("b", error=3)], Level.ERROR, "1 of 2 topics do not exist: b"),
         ([topic("a", (0, 3, 3)), topic("b", (0, 3, 3), (0, 3, 3))], Level.ERROR, "different numbers of partitions"),

@@ -141,6 +141,24 @@ async def test_refusals_are_told_and_an_unknown_target_is_tried_seldom(sender: F
     assert [one.event.target.name for one in sender.sent].count("a") == 7
 
 
+async def test_the_same_refusal_is_logged_once(sender: FakeSender, caplog: pytest.LogCaptureFixture) -> None:
+    sender.refuses = {"gone": "UnknownTarget"}
+    async with Probe("probe/x", sender=sender, heartbeat=0) as probe:
+        for _ in range(3):
+            await probe.report("Node/gone", "Ready", "True")
+            await probe.flush()
+        await probe.report("Node/gone", "Full", "True")
+        sender.refuses = {"gone": "Forbidden"}
+        await probe.report("Node/gone", "Ready", "True")
+        await probe.flush()
+    assert [record.getMessage() for record in caplog.records] == [
+        "a report about Node/gone Ready does not count: UnknownTarget: no",
+        "a report about Node/gone Full does not count: Forbidden: no",
+        "a report about Node/gone Ready does not count: Forbidden: no",
+    ]
+    assert (probe.counts.refused["UnknownTarget"], probe.counts.refused["Forbidden"]) == (3, 2)
+
+
 @pytest.mark.parametrize(
     ("wrong", "error"),
     [

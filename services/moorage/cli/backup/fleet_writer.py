@@ -80,7 +80,7 @@ async def check_stopped(settings: Settings) -> None:
                 for _, name, state, _, _, members, *_ in answer.groups:
                     if members:
                         raise RestoreError(
-                            f"{name} has {len(members)} members ({state}). "
+                            f"{name} has {len(members)} member{'s' * (len(members) != 1)} ({state}). "
                             "Stop all services and the gateway before a restore."
                         )
 

@@ -17,7 +17,7 @@ from aiokafka.errors import KafkaError
 from moorage.cli.api import endpoints, runfile, topics
 from moorage.cli.api.client import Client
 from moorage.cli.contract import kafka_roles
-from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError
+from moorage.cli.errors import FAILED, CliError, ServerError
 from moorage.cli.render import output, survey
 from moorage.insight.survey import certificate_checks, process_checks
 from moorage.insight.survey.broker_checks import DISK, check_brokers, gib
@@ -37,7 +37,6 @@ from moorage.runtime.settings.unknown_variables import unknown_variables
 _PATIENCE: Final = 10.0  # seconds that the gateway may take for an answer
 _LOW, _VERY_LOW = 2 * 2**30, 2**29  # bytes of free disk for a warning, and for an error
 _SETTINGS: Final = "settings"
-_GATEWAY: Final = "gateway"
 _PERMISSIONS: Final = "permissions"
 _BROKERS: Final = "brokers"
 _CERTIFICATE_SETTINGS: Final = ("kafka_ca_file", "kafka_cert_file", "tls_cert_file", "client_ca_file")
@@ -147,12 +146,8 @@ def _gateway(ctx: typer.Context) -> tuple[str, timedelta | None, list[Finding]]:
         with endpoints.connect(ctx, patience=_PATIENCE, quietly=True) as client:
             version, ahead = _version(client)
             return version, ahead, list(_access(client, endpoints.server(ctx).address))
-    except UnreachableError as error:
-        remedy = "start it with `moorage up` or `moorage run gateway`, or name another one with --server"
-        return "", None, [Finding(Level.ERROR, _GATEWAY, f"{error.server} does not answer ({error.why})", remedy)]
     except CliError as error:
-        first, _, advice = error.message.partition("\n")
-        return "", None, [Finding(Level.ERROR, _GATEWAY, first, advice)]
+        return "", None, [survey.gateway_finding(error)]
 
 
 def _version(client: Client) -> tuple[str, timedelta | None]:
@@ -171,17 +166,17 @@ def _access(client: Client, address: str) -> Iterator[Finding]:
     try:
         client.raw("/readyz")
     except ServerError as error:
-        yield Finding(Level.ERROR, _GATEWAY, f"{address} is not ready: {error.message}", "look at its logs")
+        yield survey.not_ready(address, error)
         return
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = client.post("/apis/authentication.k8s.io/v1/selfsubjectreviews", review, reading=True)
     except ServerError as error:
         remedy = "check the token or the certificate: docs/authentication.md"
-        yield Finding(Level.ERROR, _GATEWAY, f"{address} refuses these credentials: {error.message}", remedy)
+        yield Finding(Level.ERROR, survey.GATEWAY, f"{address} refuses these credentials: {error.message}", remedy)
         return
     user = (answer.get("status") or {}).get("userInfo") or {}
-    yield Finding(Level.OK, _GATEWAY, f"{address} is ready; you are {user.get('username')}")
+    yield Finding(Level.OK, survey.GATEWAY, f"{address} is ready; you are {user.get('username')}")
 
 
 def _certificates(ctx: typer.Context, settings: Settings | None) -> Iterator[Presented | Finding]:

@@ -276,7 +276,7 @@ async def _check_forever(
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
     try:
         async with probe() as opened:
-            reporter = Reporter(opened, target, partial(_show, target), by_message)
+            reporter = Reporter(opened, target, partial(_show, target), by_message, partial(_show, target))
             await run_checks(checks, reporter, every=every, concurrency=concurrency)
     except asyncio.CancelledError:
         if not is_asked_to_end.is_set():
@@ -296,8 +296,9 @@ class _Refusals:
         warn(f"Warning: the report about {refusal.subject} does not count: {refusal.reason}: {refusal.message}")
 
 
-def _show(target: str, kind: str, observed: Observed) -> None:
-    words = f"{_now()} {target} {kind}={observed.status} {observed.reason}"
+def _show(target: str, kind: str, observed: Observed, pending: str = "") -> None:
+    waits = f" ({pending}, not reported yet)" if pending else ""
+    words = f"{_now()} {target} {kind}={observed.status}{waits} {observed.reason}"
     message = " ".join(observed.message.split())
     output.line(f"{words}: {message}" if message else words)
 

@@ -11,7 +11,7 @@ import typer
 from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli.api import endpoints, kinds, targets
 from moorage.cli.api.client import CHUNK, Client, JsonObject, list_path
-from moorage.cli.errors import FAILED, CliError, ServerError, UnreachableError
+from moorage.cli.errors import FAILED, CliError, ServerError
 from moorage.cli.render import output, survey
 from moorage.cli.render.durations import parse_instant
 from moorage.insight.survey.findings import Finding, Level, worst
@@ -99,18 +99,8 @@ def _add_fleet(report: StatusReport, ctx: typer.Context) -> None:
             report.gateway = _readiness(client, report)
             report.query = _query(client, report)
             unknown = [(word, why) for word, part in _parts(client, fleet) if (why := _why_not(part))]
-    except UnreachableError as error:
-        report.findings.append(
-            Finding(
-                Level.ERROR,
-                "gateway",
-                f"the gateway at {error.server} does not answer ({error.why})",
-                "start it with `moorage up` or `moorage run gateway`, or name another one with --server",
-            )
-        )
-        return
     except CliError as error:
-        report.findings.append(Finding(Level.ERROR, "gateway", str(error).removeprefix("error: "), ""))
+        report.findings.append(survey.gateway_finding(error))
         return
     for why in dict.fromkeys(why for _, why in unknown):
         words = ", ".join(word for word, other in unknown if other == why)
@@ -123,9 +113,7 @@ def _readiness(client: Client, report: StatusReport) -> str:
     try:
         client.raw("/readyz")
     except ServerError as error:
-        report.findings.append(
-            Finding(Level.ERROR, "gateway", f"the gateway is not ready: {error.message}", "look at its logs")
-        )
+        report.findings.append(survey.not_ready(client.server, error))
         return "not ready"
     version = str(client.read("/version").get("gitVersion") or "").partition("+moorage-")[2]
     return f"ready, version {version}" if version else "ready"

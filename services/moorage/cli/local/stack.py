@@ -222,7 +222,7 @@ class Stack:
         partitions = next(iter(counts.values()))
         # A fleet keeps its number of partitions, whatever the settings are now.
         settings = settings.model_copy(update={"partitions": partitions})
-        self.say(f"{len(counts)} topics with {partitions} partitions ({_took(began)})")
+        self.say(f"{len(counts)} topics with {partitions} partition{'s' * (partitions != 1)} ({_took(began)})")
         began = time.monotonic()
         self._identities.ensure()
         if self._has_own_certificate:

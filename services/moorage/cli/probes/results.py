@@ -93,7 +93,17 @@ class Threshold:
         """Add a result, and return the one that counts now."""
         self._count = self._count + 1 if result.outcome is self._last else 1
         self._last = result.outcome
-        needed = self.successes if result.outcome is CheckOutcome.OK else self.failures
-        if self._count >= needed or (self._counted is not None and self._counted.outcome is result.outcome):
+        if self._count >= self._needed or (self._counted is not None and self._counted.outcome is result.outcome):
             self._counted = result
         return self._counted
+
+    @property
+    def pending(self) -> str:
+        """The progress of the last outcome towards counting, such as `1 of 3`. Empty if it counts."""
+        if self._counted is not None and self._counted.outcome is self._last:
+            return ""
+        return f"{self._count} of {self._needed}"
+
+    @property
+    def _needed(self) -> int:
+        return self.successes if self._last is CheckOutcome.OK else self.failures

@@ -44,12 +44,18 @@ class Reporter:
     by_message: bool = False
     """Whether another message alone is a change."""
 
+    on_pending: Callable[[str, Observed, str], None] | None = None
+    """Called with a result that does not count yet, and its progress, such as `1 of 3`."""
+
     _last: dict[str, Observed] = field(default_factory=dict)
     _counted: dict[str, dict[Rule, CheckResult]] = field(default_factory=dict)
 
     async def add(self, rule: Rule, result: CheckResult) -> None:
         """Add the result of a rule."""
-        found = rule.threshold.add(rule.derive(result) if rule.derive is not None else result)
+        latest = rule.derive(result) if rule.derive is not None else result
+        found = rule.threshold.add(latest)
+        if (pending := rule.threshold.pending) and self.on_pending is not None:
+            self.on_pending(rule.meaning.type, rule.meaning.observed(latest), pending)
         if found is None:
             return
         kind = rule.meaning.type

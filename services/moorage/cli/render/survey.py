@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final
 
+from moorage.cli.errors import CliError, ServerError
 from moorage.cli.render import colors, output
 from moorage.decide.kubernetes.durations import human, rate_text
 from moorage.decide.kubernetes.object_texts import TARGET_STATES
@@ -15,6 +16,9 @@ from moorage.insight.survey.findings import Finding, Level
 from moorage.insight.survey.fleet_survey import OPEN_STATES, FleetSurvey
 from moorage.insight.survey.service_survey import ServiceState
 from moorage.insight.survey.status_report import StatusReport
+
+GATEWAY: Final = "gateway"
+"""The name of the check of the gateway."""
 
 _NONE: Final = "<none>"
 _ZONES: Final = 20
@@ -53,6 +57,17 @@ def findings_text(found: Sequence[Finding]) -> str:
     return "".join(lines)
 
 
+def gateway_finding(error: CliError) -> Finding:
+    """Return the finding about a gateway that cannot be used, in the words of the error."""
+    problem, _, remedy = error.message.partition("\n")
+    return Finding(Level.ERROR, GATEWAY, problem.removesuffix("."), remedy.removesuffix("."))
+
+
+def not_ready(address: str, error: ServerError) -> Finding:
+    """Return the finding about a gateway that answers, and is not ready."""
+    return Finding(Level.ERROR, GATEWAY, f"the gateway at {address} is not ready: {error.message}", "look at its logs")
+
+
 def _services(found: Iterable[ServiceState], now: datetime) -> str:
     rows = [
         [
@@ -88,7 +103,7 @@ def _fleet(fleet: FleetSurvey) -> Iterable[str]:
         yield _zones(fleet)
     rows = [
         ["evictions", _counted(fleet.evictions, OPEN_STATES)],
-        ["held by", _counted(fleet.held_by)],
+        ["held by", ", ".join(f"{name} ({number})" for name, number in fleet.held_by.most_common()) or _NONE],
         ["unscheduled", _counted(fleet.unscheduled)],
         ["sources", f"{fleet.sources}, {len(fleet.silent)} silent"],
         ["pauses", str(len(fleet.pauses))],

@@ -241,7 +241,8 @@ def topic_findings(described: Sequence[Mapping[str, Any]], brokers: int, prefix:
         found.append(Finding(Level.WARNING, TOPICS_CHECK, text, remedy))
     if not found:
         count = next(iter(counts.values()), 0)
-        found.append(Finding(Level.OK, TOPICS_CHECK, f"{len(there)} topics with {count} partitions, all in sync"))
+        text = f"{len(there)} topics with {count} partition{'s' * (count != 1)}, all in sync"
+        found.append(Finding(Level.OK, TOPICS_CHECK, text))
     return found
 
 
