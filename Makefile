@@ -16,6 +16,9 @@ UV_VERSION := 0.13.8
 # Bytecode is kept, whatever the environment says: without it every process compiles all that it imports anew.
 export PYTHONDONTWRITEBYTECODE :=
 
+# Certificates are those that the system trusts, as with pip: a company's proxy may have its own.
+export UV_SYSTEM_CERTS ?= 1
+
 # Rooms of the tests that need no broker; tests/architecture/test_rooms.py holds them to that.
 FAST := tests/unit tests/component tests/console tests/scenario tests/conformance tests/manifests tests/architecture
 
@@ -29,11 +32,14 @@ UV := $(BIN)/uv
 DEFINITIONS := pyproject.toml schemas/pyproject.toml sdk/pyproject.toml uv.lock
 define SYNC
 	@test -n "$(PYTHON)" || { echo "Moorage needs Python 3.11 or newer, and found none on PATH" >&2; exit 1; }
-	@test -x $(BIN)/python || { echo "setup: creating $(VENV) with $$($(PYTHON) --version)"; $(PYTHON) -m venv $(VENV); }
+	@test -x $(BIN)/python || { echo "setup: creating $(VENV) with $$($(PYTHON) --version)"; \
+		ops/patiently "setup: creating $(VENV)" $(PYTHON) -m venv $(VENV); }
 	@test -x $(UV) || { echo "setup: installing uv $(UV_VERSION), 17 MB"; \
+		ops/patiently "setup: installing uv" \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); }
 	@echo "setup: installing $(1)"
-	@UV_PROJECT_ENVIRONMENT=$(VENV) $(UV) sync --locked --inexact $(2) --python $(BIN)/python 2>&1 \
+	@UV_PROJECT_ENVIRONMENT=$(VENV) ops/patiently "setup: installing" \
+		$(UV) sync --locked --inexact $(2) --python $(BIN)/python 2>&1 \
 		| { grep --line-buffered -vE '^ [+~-] ' || true; }
 endef
 

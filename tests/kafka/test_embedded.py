@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+import requests
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from tests.support.brokers import EmbeddedBroker
@@ -281,6 +282,19 @@ def test_without_network_the_error_says_what_to_do(tmp_path: Path, monkeypatch: 
         jars.prepare(root=tmp_path, fast_start=False)
     assert jars.REPOSITORY_VARIABLE in failed.value.action
     assert "MOORAGE_BOOTSTRAP_SERVERS" in failed.value.action
+
+
+def test_without_the_certificates_of_a_proxy_the_error_names_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_arguments: object) -> list[Path]:
+        raise requests.exceptions.SSLError("self-signed certificate in certificate chain")
+
+    monkeypatch.setattr(jars, "_resolve", refuse)
+    with pytest.raises(EmbeddedKafkaError, match="could not be downloaded") as failed:
+        jars.prepare(root=tmp_path, fast_start=False)
+    assert "set REQUESTS_CA_BUNDLE" in failed.value.action
+    assert jars.REPOSITORY_VARIABLE in failed.value.action
 
 
 def test_without_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -294,10 +294,13 @@ def _fetch(home: Path, program: Path, stop: threading.Event) -> Distribution:
 
 
 def _no_jars(error: BaseException) -> EmbeddedKafkaError:
+    first = "Connect to the network and start again"
+    if isinstance(error, requests.exceptions.SSLError):
+        first = "If your network has certificates of its own, set REQUESTS_CA_BUNDLE to their file and start again"
     return EmbeddedKafkaError(
         f"The jars of Kafka {KAFKA_VERSION} could not be downloaded; this is necessary once.",
         why=f"{type(error).__name__}: {error}",
-        action=f"Connect to the network and start again; or set {REPOSITORY_VARIABLE} to a mirror of Maven Central;"
+        action=f"{first}; or set {REPOSITORY_VARIABLE} to a mirror of Maven Central;"
         " or set MOORAGE_BOOTSTRAP_SERVERS to a Kafka that runs elsewhere.",
     )
 
