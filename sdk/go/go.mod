@@ -1,3 +1,3 @@
-module moorage.io/go
+module github.com/moorage/moorage/sdk/go
 
 go 1.22

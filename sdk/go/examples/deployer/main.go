@@ -21,7 +21,7 @@ import (
 	"syscall"
 	"time"
 
-	moorage "moorage.io/go"
+	moorage "github.com/moorage/moorage/sdk/go"
 )
 
 const (

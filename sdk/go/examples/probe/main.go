@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	moorage "moorage.io/go"
+	moorage "github.com/moorage/moorage/sdk/go"
 )
 
 const (
