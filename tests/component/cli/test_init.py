@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import fnmatch
+import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -11,6 +14,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from tests.architecture.files import ROOT
 from typer.testing import CliRunner, Result
 
 from moorage.cli.app import app
@@ -63,6 +67,64 @@ def test_a_project_installs_and_passes_its_tests(project: str, tmp_path: Path, m
     assert run(python, "-c", origin, folder=folder).count(str(site)) == 2
     assert "usage:" in run(str(folder / ".venv" / "bin" / name), "--help", folder=folder)
     assert "passed" in run(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", folder=folder)
+
+
+def instructions(dockerfile: Path) -> list[tuple[str, str]]:
+    lines = re.sub(r"\\\n", " ", dockerfile.read_text("utf-8")).splitlines()
+    found = [line.partition(" ") for line in lines if line and not line.startswith("#")]
+    return [(word, rest.strip()) for word, _, rest in found]
+
+
+@pytest.mark.parametrize("project", ["probe", "deployer"])
+def test_the_image_of_a_project(project: str, tmp_path: Path) -> None:
+    """Its sources exist, its base is that of Moorage's own image, and it does not run as root."""
+    folder = tmp_path / "rack"
+    assert init(project, str(folder)).exit_code == 0
+    found = instructions(folder / "Dockerfile")
+    bases = [rest for word, rest in instructions(ROOT / "ops" / "Dockerfile") if word == "FROM"]
+    assert [rest for word, rest in found if word == "FROM"] == [bases[-1]]
+    copied = [rest.split()[:-1] for word, rest in found if word == "COPY"]
+    assert copied
+    for source in (one for sources in copied for one in sources):
+        assert (folder / source).exists(), source
+    # What pip needs must not be ignored by the build.
+    ignored = (folder / ".dockerignore").read_text("utf-8").split()
+    needed = (
+        "pyproject.toml",
+        "README.md",
+        "src/rack/main.py",
+        *(f"wheels/{path.name}" for path in (folder / "wheels").iterdir()),
+    )
+    for path in needed:
+        assert not any(fnmatch.fnmatch(part, pattern) for part in Path(path).parts for pattern in ignored), path
+    (install,) = (rest for word, rest in found if word == "RUN" and "pip install" in rest)
+    assert "--find-links wheels ." in install
+    words = [word for word, _ in found]
+    (identity,) = (rest for word, rest in found if word == "USER")
+    user, group = map(int, identity.split(":"))
+    assert min(user, group) > 0
+    assert not {"RUN", "COPY"} & set(words[words.index("USER") :])
+    # The folder in which it runs belongs to that user.
+    place = [rest for word, rest in found if word == "WORKDIR"][-1]
+    assert f"install --directory --owner={user} --group={group} {place}" in [
+        rest for word, rest in found if word == "RUN"
+    ]
+    scripts = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"]["scripts"]
+    (entry,) = (rest for word, rest in found if word == "ENTRYPOINT")
+    assert json.loads(entry) == list(scripts)
+
+
+@pytest.mark.parametrize("project", ["probe", "deployer"])
+def test_the_unit_of_a_project_runs_its_command(project: str, tmp_path: Path) -> None:
+    folder = tmp_path / "rack"
+    assert init(project, str(folder)).exit_code == 0
+    unit = (folder / "rack.service").read_text("utf-8")
+    (command,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)
+    program, *words = command.split()
+    assert program == "/opt/rack/bin/rack"
+    assert f"{Path(program).parent}/pip install --find-links wheels ." in unit
+    text = (folder / "src" / "rack" / "main.py").read_text("utf-8")
+    assert all(f'"{word}"' in text for word in words if word.startswith("--"))
 
 
 def test_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
