@@ -210,7 +210,7 @@ async def test_the_embedded_kafka_is_restored_with_the_commands_of_the_page(tmp_
     with FileWriter(f"{tmp_path}/fleet-state.yaml.gz") as file:
         file.write(Begin("2026-01-01T00:00:00Z", "1", "moorage", 3, quiet=True, secrets=False).document())
         file.write(End({}, {}).document())
-    script = f"{up}\n{restore}\n{timed}\n{unset}\n{down}\nls fleet-20*.yaml.gz"
+    script = f"{up}\n{restore}\nmoorage topics list\n{timed}\n{unset}\n{down}\nls fleet-20*.yaml.gz"
     env = {
         "MOORAGE_STATE_DIR": str(tmp_path / "state"),
         "MOORAGE_TOPIC_PREFIX": "moorage",
@@ -219,6 +219,9 @@ async def test_the_embedded_kafka_is_restored_with_the_commands_of_the_page(tmp_
     done = await commands.program("bash", "-euc", f"cd {shlex.quote(str(tmp_path))}\n{script}", env=env)
     assert done.code == 0, done.out + done.err
     assert "0 restored to moorage" in done.out
+    assert re.search(r"^moorage\.taints\.v1 +3 ", done.out, re.MULTILINE), (
+        "as many partitions as the exported fleet had"
+    )
     assert "kafka stopped" in done.out + done.err
     assert re.search(r"^fleet-20\S+\.yaml\.gz$", done.out, re.MULTILINE)
 

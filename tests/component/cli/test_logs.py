@@ -66,6 +66,8 @@ def test_lines_of_all_processes_come_by_time() -> None:
     ("options", "found"),
     [
         (("--service", "gateway"), ["request.refused", "workload.placed"]),
+        (("gateway",), ["request.refused", "workload.placed"]),
+        (("placement", "--service", "taint-manager"), ["taint.added", "workload.placed"]),
         (("--service", "eviction"), ["eviction.scheduled", "partition.running"]),
         (("--service", "taint-manager", "--service", "placement"), ["taint.added", "workload.placed"]),
         (("--target", "Node/n1"), ["taint.added", "eviction.scheduled"]),

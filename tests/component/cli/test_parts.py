@@ -224,10 +224,23 @@ async def test_a_child_that_never_becomes_ready_is_told_with_its_log(tmp_path: P
             await supervisor.until_ready(120)
     finally:
         await supervisor.stop()
-    assert [line.split(" (")[0] for line in said[:2]] == [
+    crashes = [line for line in said if not line.startswith("waiting for")]
+    assert [line.split(" (")[0] for line in crashes[:2]] == [
         "timer ended with code 2; restarting in 0.5 s",
         "timer ended with code 2; restarting in 1 s",
     ]
+
+
+async def test_children_that_take_long_to_start_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moorage.cli.local.supervisor._REPORT_AFTER", 0.0)
+    said: list[str] = []
+    specs = [
+        ChildSpec(name, ("run", "nonsense"), {}, tmp_path / f"{name}.log", "http://127.0.0.1:9/readyz")
+        for name in ("timer", "gateway")
+    ]
+    with pytest.raises(CliError, match="was not ready within 0 s"):
+        await Supervisor(specs, said.append).until_ready(0.2)
+    assert said[0] == "waiting for timer, gateway: 0 s so far"
 
 
 async def test_stopping_ends_the_waiting_for_a_restart(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from moorage.cli.errors import CliError, warn
 from moorage.runtime.identities import kafka_identities
 from moorage.runtime.process.logs import silenced
 from moorage.runtime.process.versions import own_version
+from moorage.runtime.settings import environment
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.times import format_time
 from moorage_schemas.topics import RESOURCES
@@ -175,7 +176,8 @@ def restore(
 
     The services and the gateway must not run. Everything is checked before anything is written, and written in one
     transaction: a restore that is killed has changed nothing, and can be run again. The topics may have another prefix,
-    be in another Kafka, and have another number of partitions. Topics that do not exist are created.
+    be in another Kafka, and have another number of partitions. Topics that do not exist are created with as many
+    partitions as the exported ones had, or MOORAGE_PARTITIONS if it is set.
 
     Deadlines are absolute. What came due while the fleet was away is due when the services start, and is held by
     budgets, pauses and rates as after any restart.
@@ -227,6 +229,8 @@ async def _restore(
         say("deleting the topics")
         await fleet_writer.delete_fleet(settings)
     total = sum(checked.end.records.values())
+    if environment.text("partitions") is None:
+        settings = settings.model_copy(update={"partitions": checked.begin.partitions})
     say("creating the topics")
     async with FleetWriter(settings) as writer:
         plan = RestorePlan(checked.end.positions, before=checked.begin.partitions, now=writer.partitions)

@@ -18,7 +18,7 @@ from moorage.cli.api import endpoints, runfile, topics
 from moorage.cli.api.client import Client
 from moorage.cli.contract import kafka_roles
 from moorage.cli.errors import FAILED, CliError, ServerError
-from moorage.cli.render import output, survey
+from moorage.cli.render import colors, output, survey
 from moorage.insight.survey import certificate_checks, process_checks
 from moorage.insight.survey.broker_checks import DISK, check_brokers, gib
 from moorage.insight.survey.certificate_checks import Presented
@@ -57,6 +57,18 @@ def doctor(
     Nothing is changed. Exit code 0 means that no check found an error, 1 that one did. What you may not read is
     reported as unknown. `moorage status` shows the services and the fleet themselves.
     """
+    with colors.waiting("checking"):
+        found = _all_findings(ctx, principals)
+    if form is output.DocumentFormat.TABLE:
+        output.write(survey.findings_text(found))
+    else:
+        document = {"level": worst(found).value, "findings": [one.document() for one in found]}
+        output.write(output.document(document, form))
+    if worst(found) is Level.ERROR:
+        raise typer.Exit(FAILED)
+
+
+def _all_findings(ctx: typer.Context, principals: str) -> list[Finding]:
     settings, found = _settings()
     processes: list[RunningProcess] = []
     if settings is not None:
@@ -71,13 +83,7 @@ def doctor(
     found += process_checks.version_findings(processes, own_version(), version)
     found += certificate_checks.certificate_findings(_certificates(ctx, settings), datetime.now(UTC))
     found += _disk()
-    if form is output.DocumentFormat.TABLE:
-        output.write(survey.findings_text(found))
-    else:
-        document = {"level": worst(found).value, "findings": [one.document() for one in found]}
-        output.write(output.document(document, form))
-    if worst(found) is Level.ERROR:
-        raise typer.Exit(FAILED)
+    return found
 
 
 def _settings() -> tuple[Settings | None, list[Finding]]:

@@ -28,6 +28,12 @@ _LISTS = {"target": ("targets", "leaving", "previous"), "workload": ("replaces",
 
 
 def logs(
+    services: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[SERVICE]…", help="Only lines of these services, as with --service.", show_default=False
+        ),
+    ] = None,
     *,
     follow: Annotated[bool, typer.Option("-f", "--follow", help="Also show new lines, until Ctrl-C.")] = False,
     service: Annotated[
@@ -53,7 +59,9 @@ def logs(
     if not files.found:
         raise CliError(f"{folder}: no logs: expected a `moorage up` that runs, or has run, with this state folder")
     start = parse_instant(since, datetime.now(UTC)) if since else None
-    wanted = _Filter(start, frozenset(service or ()), target, workload, correlation, _pattern(grep))
+    wanted = _Filter(
+        start, frozenset((*(services or ()), *(service or ()))), target, workload, correlation, _pattern(grep)
+    )
     write = _writer(form)
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is the way to stop it
         lines: Iterable[LogLine] = filter(wanted, files.lines())

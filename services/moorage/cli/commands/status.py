@@ -12,7 +12,7 @@ from moorage.apiserver.kinds.kind import ServedKind
 from moorage.cli.api import endpoints, kinds, targets
 from moorage.cli.api.client import CHUNK, Client, JsonObject, list_path
 from moorage.cli.errors import FAILED, CliError, ServerError
-from moorage.cli.render import output, survey
+from moorage.cli.render import colors, output, survey
 from moorage.cli.render.durations import parse_instant
 from moorage.insight.survey.findings import Finding, Level, worst
 from moorage.insight.survey.fleet_survey import OPEN_STATES, FleetSurvey
@@ -45,8 +45,9 @@ def status(
     silent probes and refused records, is listed at the end; with --strict it also gives 1.
     """
     report = StatusReport(datetime.now(UTC), endpoints.server(ctx).address)
-    _add_services(report)
-    _add_fleet(report, ctx)
+    with colors.waiting("reading the services from Kafka, and the fleet from the gateway"):
+        _add_services(report)
+        _add_fleet(report, ctx)
     if form is output.DocumentFormat.TABLE:
         output.write(survey.status_text(report))
     else:

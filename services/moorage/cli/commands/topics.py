@@ -87,6 +87,8 @@ def apply(
     if wanted:
         topics.run(settings, change(settings, wanted))
         typer.echo(f"{len(wanted)} settings changed", err=True)
+    elif all(one.action is PlannedAction.KEEP for one in found):
+        typer.echo("nothing to change", err=True)
     _show(_rows(settings, counts), form)
 
 

@@ -29,6 +29,7 @@ _GRACE = 15.0  # seconds a child may take to stop before it is killed
 _POLL = 0.1
 _TRIES_BEFORE_READY = 3  # a child that ends this often before it is ready will never be ready
 _TAIL_LINES = 15
+_REPORT_AFTER = 4.0  # seconds without a line while children start
 _ROTATE = 10.0  # seconds between two checks of the sizes of logs
 
 Say = Callable[[str], None]
@@ -158,7 +159,8 @@ class Supervisor:
         Raises:
             CliError: one ends again and again, or is not ready in time. The message has the end of its log.
         """
-        deadline = time.monotonic() + seconds
+        began = reported = time.monotonic()
+        deadline = began + seconds
         # What answers on this machine's own port is a child, whatever name its certificate has.
         async with httpx.AsyncClient(timeout=2.0, trust_env=False, verify=False) as http:  # noqa: S501 - as said above
             while waiting := [child for child in self.children if not child.ready]:
@@ -170,6 +172,10 @@ class Supervisor:
                         raise _failed(child, f"ended {child.crashes} times before it was ready")
                     if time.monotonic() > deadline:
                         raise _failed(child, f"was not ready within {seconds:.0f} s")
+                names = ", ".join(child.spec.name for child in waiting if not child.ready)
+                if names and (now := time.monotonic()) - reported >= _REPORT_AFTER:
+                    reported = now
+                    self._say(f"waiting for {names}: {now - began:.0f} s so far")
                 await asyncio.sleep(_POLL)
 
     async def stop(self) -> None:

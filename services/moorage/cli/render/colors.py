@@ -6,9 +6,10 @@ off, and `--color` takes precedence.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -114,6 +115,19 @@ def console() -> Console:
             return Console(highlight=False, soft_wrap=True, color_system=None)
         case Color.AUTO:
             return Console(highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Show a text on standard error during the block, if that is a terminal. It is removed at the end."""
+    from rich.console import Console  # noqa: PLC0415 - tables do without it
+
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(text):
+        yield
 
 
 def _ready(cell: str) -> str:

@@ -86,6 +86,8 @@ def certificate_findings(found: Iterable[Presented | Finding], now: datetime) ->
             findings.append(Finding(Level.WARNING, CERTIFICATES, text, "renew it"))
     if ends and not findings:
         first = min(ends, key=ends.__getitem__)
-        text = f"{len(ends)} certificates are valid, {first} until {ends[first]:%Y-%m-%d}"
+        text = (
+            f"{len(ends)} certificate{'s are' if len(ends) > 1 else ' is'} valid, {first} until {ends[first]:%Y-%m-%d}"
+        )
         findings.append(Finding(Level.OK, CERTIFICATES, text))
     return findings
