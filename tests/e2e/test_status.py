@@ -94,6 +94,8 @@ async def test_a_kafka_without_a_fleet_and_no_kafka(broker: Broker, topic_prefix
     assert f"{PREFIX}PARTITION has no effect" in done.out
     assert "-> did you mean MOORAGE_PARTITIONS?" in done.out
     assert "-> moorage topics apply" in done.out
+    assert "no process has measured its clock" in done.out
+    assert "not checked" not in done.out
     status = await moorage("status", env=env)
     assert status.code == 1
     assert "topics do not exist" in status.out

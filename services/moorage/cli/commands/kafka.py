@@ -65,6 +65,7 @@ def up(
 
 
 async def _start(kafka: EmbeddedKafka) -> None:
+    _err.print("starting kafka", markup=False)
     await kafka.start()
     _err.print(f"kafka started (pid {kafka.pid}, data in {kafka.data_dir})", markup=False)
     _out.print(kafka.bootstrap, markup=False)

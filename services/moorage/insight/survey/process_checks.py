@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from aiokafka import TopicPartition
 
+from moorage.insight.copy.snapshot import partitions_of
 from moorage.insight.survey.findings import Finding, Level
 from moorage.runtime.kafka.clients import clients
 from moorage.runtime.kafka.tables.read_to_end import read_to
@@ -55,10 +56,13 @@ async def running_processes(settings: Settings) -> list[RunningProcess]:
         KafkaError: Kafka does not answer, or refuses.
         TimeoutError: Kafka does not answer.
     """
+    name = CLOCKS.name(settings.topic_prefix)
+    if not await partitions_of(settings, [name]):  # its offsets would be waited for
+        return []
     consumer = clients.table_consumer(settings, client_id="moorage-doctor")
     await consumer.start()
     try:
-        tp = TopicPartition(CLOCKS.name(settings.topic_prefix), 0)
+        tp = TopicPartition(name, 0)
         ends = await consumer.end_offsets([tp])
         begins = await consumer.beginning_offsets([tp])
         found: dict[str, RunningProcess] = {}
