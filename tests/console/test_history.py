@@ -70,6 +70,30 @@ async def test_an_eviction_that_ends_stays_until_it_is_removed(world: ConsoleWor
     assert "Evictions a minute. Now 0, at most 0 in the last 60 min." in html
 
 
+async def test_a_workload_that_was_evicted_and_no_longer_exists_has_its_page(world: ConsoleWorld) -> None:
+    world.evicting("gone-1", "n01", "Completed", due=-5, ended=-1)
+    for reason, uid in (("EvictionAcknowledged", "uid-of-gone-1"), ("Scheduled", "of another pod of this name")):
+        world.shown(
+            {
+                "apiVersion": "v1",
+                "kind": "Event",
+                "metadata": {"name": f"gone-1.{reason}", "namespace": "default"},
+                "involvedObject": {"kind": "Pod", "name": "gone-1", "namespace": "default", "uid": uid},
+                "type": "Normal",
+                "reason": reason,
+                "message": reason,
+            }
+        )
+    page = await world.page("/console/workloads/Pod/default/gone-1")
+    assert page.status_code == 200, page.text
+    shown = text_of(page.text)
+    assert "This workload no longer exists." in shown
+    assert "n01 Completed" in shown
+    assert "EvictionAcknowledged" in shown
+    assert "Scheduled" not in shown, "an Event of another pod"
+    assert (await world.page("/console/workloads/Pod/default/none")).status_code == 404
+
+
 async def test_a_console_that_starts_later_shows_the_same(world: ConsoleWorld) -> None:
     paths = ("/", "/console/evictions?state=Ended", "/console/history", "/console/targets/Node/n01")
     before = [text_of((await world.page(path)).text) for path in paths]

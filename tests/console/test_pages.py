@@ -180,6 +180,15 @@ async def test_why_a_workload_is_where_it_is() -> None:
     assert (await world.page("/console/workloads/Pod/default/p/why?all=1")).status_code == 200
 
 
+async def test_why_of_a_workload_that_was_evicted_and_no_longer_exists() -> None:
+    world = ConsoleWorld(explanations=Explanations(ADDRESS, Edge(nodes()).served))
+    world.node("n1")
+    world.evicting("gone", "n1", "Completed", due=-5)
+    told = text_of((await world.page("/console/workloads/Pod/default/gone/why")).text)
+    assert "No explanation available: gone no longer exists." in told
+    assert (await world.page("/console/workloads/Pod/default/none/why")).status_code == 404
+
+
 async def test_without_a_query_worker_a_page_says_so(world: ConsoleWorld) -> None:
     told = text_of((await world.page("/console/workloads/Pod/default/web-1/why")).text)
     assert "No explanation available: the gateway has no query worker: MOORAGE_QUERY_SERVER is not set" in told

@@ -462,6 +462,12 @@ class Service(ABC, Generic[S]):
         """Return the numbers of a partition that Prometheus is shown. This must not take longer in a larger fleet."""
         return ()
 
+    def begin_series(self) -> None:
+        """Create the usual series of counters, at 0. Called when a process starts to run the service.
+
+        Prometheus' `rate` and `increase` show nothing of the first event of a series that begins with it.
+        """
+
     def committed(self, written: Mapping[Topic, Sequence[Emit]], now: datetime) -> None:
         """Update the metrics of this process for records that are committed now."""
 

@@ -95,6 +95,19 @@ def test_text_begins_with_the_time_and_shows_no_control_characters(folder: Path)
     assert "\x1b" not in found[-1]
 
 
+def test_text_has_short_ids_and_json_has_all(folder: Path) -> None:
+    ids = {"event_id": "e" * 32, "correlation": "c0ffee00" + "1" * 24, "trace_id": "c0ffee00" + "1" * 24}
+    (folder / "webhooks.log").write_text(
+        line(9, event="odd", **ids) + line(10, event="odd", **{**ids, "trace_id": "t" * 32})
+    )
+    same, other = shown("--grep", "odd")
+    assert same.endswith("correlation=c0ffee00")
+    assert other.endswith(f"correlation=c0ffee00 trace_id={'t' * 32}")
+    assert all(
+        one in text for text in shown("--grep", "odd", "-o", "json") for one in (ids["event_id"], ids["correlation"])
+    )
+
+
 def test_errors_name_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOORAGE_STATE_DIR", str(tmp_path / "none"))
     result = CliRunner().invoke(app, ["logs"], prog_name="moorage")

@@ -65,18 +65,27 @@ def evicted(
     gateway.log.append(EVICTIONS, f"{ref.key}|Node/n1|1", ref.key, event)
 
 
-def condition(gateway: Fixture, status: ConditionStatus, *, at: datetime = NOW, heard: datetime = NOW) -> None:
-    """Write the state of the condition Ready of n1."""
+def condition(
+    gateway: Fixture,
+    status: ConditionStatus,
+    *,
+    at: datetime = NOW,
+    heard: datetime = NOW,
+    kind: str = "Ready",
+    message: str = "",
+) -> None:
+    """Write the state of a condition of n1."""
     event = ConditionChanged(
         target=node_ref("n1"),
         target_uid="uid-of-n1",
-        type="Ready",
+        type=kind,
         status=status,
+        message=message,
         last_transition_time=at,
         last_heartbeat_time=heard,
         generation=1,
     )
-    gateway.log.append(CONDITIONS, "Node/n1|Ready", "Node/n1", event)
+    gateway.log.append(CONDITIONS, f"Node/n1|{kind}", "Node/n1", event)
 
 
 def sent(name: str = "hello", *, namespace: str = "default", **fields: Any) -> Json:
@@ -130,6 +139,7 @@ async def test_evictions_and_conditions_have_events() -> None:
         await gateway.settled()  # from now on each record is seen, not the latest alone
         gateway.clock.time = later(10)
         evicted(gateway, EvictionState.SCHEDULED)
+        evicted(gateway, EvictionState.HELD, at=later(0.5))
         evicted(gateway, EvictionState.HELD, at=later(1), held_by=("PodDisruptionBudget/default/web",))
         evicted(gateway, EvictionState.REQUESTED, at=later(2))
         escalated = Escalation(reason="Failed", message="the disk hangs", time=later(2), source="deployer/mine")
@@ -149,7 +159,7 @@ async def test_evictions_and_conditions_have_events() -> None:
                 "EvictionHeld",
                 "Warning",
                 "Eviction of Pod default/p1 from n1 is held by PodDisruptionBudget/default/web",
-                1,
+                2,
             ),
             (
                 "EvictionEscalated",
@@ -160,6 +170,27 @@ async def test_evictions_and_conditions_have_events() -> None:
             ("EvictionAcknowledged", "Normal", "deployer/mine has acknowledged the eviction from n1", 1),
             ("NodeNotReady", "Normal", "Node n1 status is now: NodeNotReady", 1),
             ("NodeReady", "Normal", "Node n1 status is now: NodeReady", 1),
+        }
+
+
+async def test_an_eviction_that_waits_for_the_governor_names_it() -> None:
+    async with Fixture().running() as gateway:
+        evicted(gateway, EvictionState.HELD)
+        (event,) = await listed(gateway)
+        assert event["message"] == "Eviction of Pod default/p1 from n1 waits for the governor"
+
+
+async def test_silence_has_a_reason_of_its_own_and_names_the_source() -> None:
+    silent = "probe/disk has not reported on Node/n1 for its grace period of 40 s"
+    async with Fixture().running() as gateway:
+        await gateway.settled()
+        condition(gateway, ConditionStatus.FALSE, kind="DiskPressure")
+        condition(gateway, ConditionStatus.UNKNOWN, at=later(1), kind="DiskPressure", message=silent)
+        found = {(one["reason"], one["type"], one["message"]) for one in await listed(gateway)}
+        status = "Node n1 status is now"
+        assert found == {
+            ("NodeHasNoDiskPressure", "Normal", f"{status}: NodeHasNoDiskPressure"),
+            ("NodeDiskPressureUnknown", "Warning", f"{status}: NodeDiskPressureUnknown: {silent}"),
         }
 
 

@@ -15,6 +15,7 @@ from tests.support.records import at
 
 from moorage.decide.disruption.budgets import LEAVE_LASTS, Budget, Disruption, Subject, disruptions
 from moorage.decide.disruption.guard_index import Guards
+from moorage.runtime.service import Freshness
 from moorage_schemas.budget import EvictionAsked, EvictionSlot
 from moorage_schemas.keys import eviction_key
 from moorage_schemas.placement import WorkloadBound
@@ -57,6 +58,19 @@ def leave(bench: Bench, number: int, *, replaced: bool = True) -> list[str]:
         bench.bind(f"q{number}", f"Node/m{number}", owner=WEB, labels=LABELS)
         found += bench.decide()
     return found
+
+
+def test_a_hold_while_reports_are_unread_names_the_count_as_well() -> None:
+    """The text stays, so that the lag alone would mislead when all is read."""
+    bench = web()
+    pdb(bench, minAvailable=3)
+    bench.book.use_unread(Freshness(bench.now, lagging={"Node/n0": "condition-ingest"}), bench.view)
+    bench.ask("p0", "Node/n0")
+    assert bench.decide() == [f"p0 held by {PDB}"]
+    assert bench.answers[-1].message == (
+        f"held by {PDB}: 3 of 3 needed pods are healthy, "
+        "and condition-ingest has not processed all reports about its pods"
+    )
 
 
 def test_a_budget_for_each_owner_keeps_no_counter_of_those_that_have_left() -> None:

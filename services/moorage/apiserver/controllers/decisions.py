@@ -27,6 +27,7 @@ from moorage.apiserver.storage.store import Store
 from moorage.decide.kubernetes.condition_reasons import CONDITION_REASONS
 from moorage.decide.kubernetes.unstructured import at
 from moorage.decide.scheduling.nodes.workloads import WorkloadError, controller_of
+from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.eviction import EvictionState
 from moorage_schemas.placement import PlacementState
 from moorage_schemas.resource import ResourceDeclared
@@ -133,8 +134,8 @@ def _evicted(record: Any) -> Iterator[Occurrence]:
         message = f"Eviction of {what} from {record.target.name} was not carried out by {said.source}: {why}"
         yield Occurrence(about, WARNING, "EvictionEscalated", message, _EVICTION, time)
     elif state == EvictionState.HELD:
-        holders = ", ".join(record.held_by)
-        message = f"Eviction of {what} from {record.target.name} is held by {holders}"
+        why = f"is held by {', '.join(record.held_by)}" if record.held_by else "waits for the governor"
+        message = f"Eviction of {what} from {record.target.name} {why}"
         yield Occurrence(about, WARNING, "EvictionHeld", message, _EVICTION, time)
     elif workload.kind != _POD:
         if state == EvictionState.REQUESTED:
@@ -174,11 +175,14 @@ def _changed(record: Any) -> Iterator[Occurrence]:
     if known is None:
         return
     reason = known.get(str(record.status), known["False"])
-    kind = WARNING if str(target.kind) != "Node" and reason != known["True"] else NORMAL
+    is_unknown = record.status == ConditionStatus.UNKNOWN
+    is_warning = reason != known["True"] if str(target.kind) != "Node" else is_unknown and "Unknown" in known
     message = f"{target.kind} {target.name} status is now: {reason}"
+    if is_unknown and record.message:
+        message += f": {record.message}"  # names the source that is silent
     time = record.status_since or record.last_transition_time
     about = About(str(target.kind), "", target.name, record.target_uid)
-    yield Occurrence(about, kind, reason, message, _CONDITIONS, time)
+    yield Occurrence(about, WARNING if is_warning else NORMAL, reason, message, _CONDITIONS, time)
 
 
 _TOLD: Final[Mapping[str, Callable[[Any], Iterator[Occurrence]]]] = {

@@ -199,6 +199,7 @@ class Contention:
     """
 
     def __init__(self, act: str, later: Callable[[str, float], None], noticed: Callable[[str], None]) -> None:
+        CONTRADICTED.labels(act)  # else its alert does not notice the first one
         self._act = act
         self._later = later
         self._noticed = noticed

@@ -23,6 +23,7 @@ from moorage.cli.render.output import LogFormat
 from moorage.runtime.settings.environment import state_folder
 
 _PAUSE = 0.2  # seconds between two checks for new lines
+_ID = 8  # characters of an id that text shows
 _LISTS = {"target": ("targets", "leaving", "previous"), "workload": ("replaces",)}
 """Other fields that name targets and workloads."""
 
@@ -47,7 +48,7 @@ def logs(
     correlation: Annotated[str, typer.Option(help="Only lines with this correlation id, or the beginning of it.")] = "",
     grep: Annotated[str, typer.Option(help="Only lines in which this regular expression is found.")] = "",
     form: Annotated[
-        LogFormat, typer.Option("-o", "--output", help="text, or json (the lines as they were written).")
+        LogFormat, typer.Option("-o", "--output", help="text with short ids, or json (the lines as they were written).")
     ] = LogFormat.TEXT,
 ) -> None:
     """Show the logs of the local `moorage up`, merged by time.
@@ -156,13 +157,28 @@ def _writer(form: LogFormat) -> Callable[[LogLine], None]:
     def write(line: LogLine) -> None:
         if line.fields:
             shown = {
-                name: output.escaped(value) if isinstance(value, str) else value for name, value in line.fields.items()
+                name: output.escaped(value) if isinstance(value, str) else value
+                for name, value in _short(line.fields).items()
             }
             output.line(str(render(None, "", {**shown, "event": shown.get("event", "")})))
         else:
             output.line(output.escaped(f"{line.process}: {line.text}"))
 
     return write
+
+
+def _short(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a line as text.
+
+    Ids would take more than half of it. What is left of them is what `--correlation` takes, and a trace of another id.
+    """
+    found = {name: value for name, value in fields.items() if name != "event_id"}
+    correlation = str(found.get("correlation", ""))
+    if correlation:
+        found["correlation"] = correlation[:_ID]
+        if found.get("trace_id") == correlation:
+            del found["trace_id"]
+    return found
 
 
 def _as_fields(line: LogLine) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from http import HTTPStatus
 from typing import Any, Final
 
 from markupsafe import Markup
@@ -172,13 +173,19 @@ async def _named(view: PageView) -> tuple[str, str, str]:
 
 
 async def one(view: PageView) -> Content:
-    """`/console/workloads/{kind}/{namespace}/{name}`: the placement, bindings and evictions of a workload."""
+    """`/console/workloads/{kind}/{namespace}/{name}`: the placement, bindings and evictions of a workload.
+
+    A workload that no longer exists has the evictions and Events that are kept.
+    """
     kind, namespace, name = await _named(view)
     place, own = namespace or DEFAULT_NAMESPACE, workload_name(kind, name)
     found = await view.reader.get(kind, namespace, name)
     placed = await view.reader.get(PLACED, place, own)
-    if found is None and placed is None:
+    evicted = await _about(view, EVICTION, place, own)
+    has_ended = found is None and placed is None
+    if has_ended and not evicted:
         raise PageError(404, f'{view.kinds.named(kind).plural} "{name}" not found')
+    uid = str(at(found, "metadata", "uid") or (evicted[-1].get("workloadUid") if evicted else None) or "")
     may_read = await view.rights.may("get", PLACED, place, own)
     return Content(
         "workloads/one.html",
@@ -193,16 +200,17 @@ async def one(view: PageView) -> Content:
             "kind": kind,
             "namespace": namespace,
             "name": name,
+            "has_ended": has_ended,
             "decision": _decision(placed["status"]) if placed is not None and may_read else None,
             "may_read": may_read,
             "bindings": await _about(view, BINDING, place, own),
-            "evictions": (evicted := await _about(view, EVICTION, place, own)),
+            "evictions": evicted,
             "gantt": shared.eviction_picture(
                 view, [eviction_row(ObjectName(EVICTION, place, own), status) for status in evicted or ()]
             ),
             "tolerations": [toleration_text(one) for one in at(found, "spec", "tolerations") or ()],
             "audit": await audit.about(view, kind, namespace, name),
-            "events": await shared.events_about(view, kind, namespace, name, str(at(found, "metadata", "uid") or "")),
+            "events": await shared.events_about(view, kind, namespace, name, uid),
         },
         (kind, PLACED, BINDING, EVICTION, EVENT),
     )
@@ -223,7 +231,14 @@ async def _about(view: PageView, kind: str, namespace: str, own: str) -> list[di
 async def why(view: PageView) -> Content:
     """`/console/workloads/{kind}/{namespace}/{name}/why`: the query worker's explanation: scores, filters, causes."""
     kind, namespace, name = await _named(view)
-    explanation, missing = await shared.explained(view, {"kind": kind, "namespace": namespace, "name": name})
+    try:
+        explanation, missing = await shared.explained(view, {"kind": kind, "namespace": namespace, "name": name})
+    except PageError as error:
+        if error.code != HTTPStatus.NOT_FOUND or not await _about(
+            view, EVICTION, namespace or DEFAULT_NAMESPACE, workload_name(kind, name)
+        ):
+            raise
+        explanation, missing = None, f"{name} no longer exists."
     return Content(
         "workloads/why.html",
         context={

@@ -7,9 +7,21 @@ from typing import Final
 
 CONDITION_REASONS: Final[Mapping[tuple[str, str], Mapping[str, str]]] = {
     ("Node", "Ready"): {"True": "NodeReady", "False": "NodeNotReady"},
-    ("Node", "MemoryPressure"): {"True": "NodeHasInsufficientMemory", "False": "NodeHasSufficientMemory"},
-    ("Node", "DiskPressure"): {"True": "NodeHasDiskPressure", "False": "NodeHasNoDiskPressure"},
-    ("Node", "PIDPressure"): {"True": "NodeHasInsufficientPID", "False": "NodeHasSufficientPID"},
+    ("Node", "MemoryPressure"): {
+        "True": "NodeHasInsufficientMemory",
+        "False": "NodeHasSufficientMemory",
+        "Unknown": "NodeMemoryPressureUnknown",
+    },
+    ("Node", "DiskPressure"): {
+        "True": "NodeHasDiskPressure",
+        "False": "NodeHasNoDiskPressure",
+        "Unknown": "NodeDiskPressureUnknown",
+    },
+    ("Node", "PIDPressure"): {
+        "True": "NodeHasInsufficientPID",
+        "False": "NodeHasSufficientPID",
+        "Unknown": "NodePIDPressureUnknown",
+    },
     ("Cluster", "Ready"): {"True": "ClusterReady", "False": "ClusterNotReady"},
     ("ManagedCluster", "ManagedClusterConditionAvailable"): {
         "True": "Available",

@@ -214,7 +214,8 @@ class FleetSurvey:
             Finding(
                 Level.WARNING,
                 "sources",
-                f"{one.name} has not reported on {one.targets} of its targets since {format_time(one.since)}",
+                f"{one.name} has not reported on {one.targets} of its targets for "
+                f"{human((self.now - one.since).total_seconds())}",
                 "check that this probe runs; moorage get conditions lists what it reported",
             )
             for one in self.silent

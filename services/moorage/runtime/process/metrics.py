@@ -141,6 +141,12 @@ JOURNALS_GIVEN_UP = Counter(
 )
 
 
+def begin_series(service: str) -> None:
+    """Create the series of rare faults of a service, at 0, so that alerts notice the first one."""
+    for counter in (REPAIRS, LOST_MARKERS, ABORTED):
+        counter.labels(service)
+
+
 _EXEMPLAR: Final = 128
 """The number of characters that OpenMetrics allows in the labels of an exemplar."""
 

@@ -70,6 +70,29 @@ ESCALATIONS = Counter(
 _REASONS: Final = {FAILED: FAILED, REFUSED: REFUSED}
 """The reasons by which escalations are counted. A deployer may give any other."""
 
+_ENTERED: Final = (
+    (EvictionState.SCHEDULED, "TolerationEnds"),
+    (EvictionState.HELD, "Held"),
+    (EvictionState.REQUESTED, "TolerationExpired"),
+    (EvictionState.REQUESTED, "UntoleratedTaint"),
+    (EvictionState.COMPLETED, "BindingEnded"),
+    (EvictionState.CANCELLED, "TaintRemoved"),
+    (EvictionState.CANCELLED, "Tolerated"),
+)
+"""The states with their usual reasons."""
+
+
+def begin() -> None:
+    """Create the usual series. Rates show nothing of the first event of a series that begins with it."""
+    for state, reason in _ENTERED:
+        DECIDED.labels(state.value, reason)
+    for reason in (*_REASONS, "other"):
+        ESCALATIONS.labels("eviction", reason)
+    for was_held in ("true", "false"):
+        LATENESS.observe((), was_held)
+    REMOVAL_SECONDS.observe(())
+
+
 _UNANSWERED: Final = "Governor"
 """The holder of an eviction until its request for a grant is answered."""
 

@@ -189,6 +189,10 @@ class Eviction(Service[EvictionPartition]):
         return state.tally.measures()
 
     @override
+    def begin_series(self) -> None:
+        eviction_measures.begin()
+
+    @override
     def committed(self, written: Mapping[Topic, Sequence[Emit]], now: datetime) -> None:
         if (evictions := written.get(EVICTIONS)) is not None:
             eviction_measures.count(evictions, now)

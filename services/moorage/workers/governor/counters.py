@@ -114,12 +114,12 @@ class DisruptionCounter(Counter):
 
     @override
     def words(self) -> str:
-        if service := self._unread.get(self.key):
-            return f"{service} has not processed all reports about its pods"
+        # The text stays until something else holds the eviction, so it contains the count in any case.
         count = self.count()
-        if not count.scaled:
-            return NOT_SCALED
-        return f"{count.healthy} of {count.desired} needed pods are healthy"
+        text = f"{count.healthy} of {count.desired} needed pods are healthy" if count.scaled else NOT_SCALED
+        if service := self._unread.get(self.key):
+            return f"{text}, and {service} has not processed all reports about its pods"
+        return text
 
 
 class RateCounter(Counter):

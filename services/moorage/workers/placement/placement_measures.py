@@ -24,6 +24,19 @@ UNSCHEDULED: Final = FleetGauge(
 )
 DECIDED = Counter("moorage_placements_total", "Decisions on workloads", ["kind", "outcome", "reason"])
 
+_USUAL: Final = (
+    ("Pod", PlacementState.PLACED, "Scheduled"),
+    ("Pod", PlacementState.PENDING, "Unschedulable"),
+    ("Pod", PlacementState.EVICTED, "TaintEviction"),
+)
+"""Usual decisions: kind, outcome and reason."""
+
+
+def begin() -> None:
+    """Create the usual series. Rates show nothing of the first decision of a series that begins with it."""
+    for kind, outcome, reason in _USUAL:
+        DECIDED.labels(kind, outcome.value, reason)
+
 
 def counted(state: PlacementPartition, workload: str) -> Iterator[Contribution]:
     """Yield the series to which a workload contributes."""

@@ -143,6 +143,10 @@ class PlacementService(Service[PlacementPartition]):
         return state.tally.measures()
 
     @override
+    def begin_series(self) -> None:
+        placement_measures.begin()
+
+    @override
     def committed(self, written: Mapping[Topic, Sequence[Emit]], now: datetime) -> None:
         if (placed := written.get(PLACEMENTS)) is not None:
             placement_measures.count(placed)

@@ -248,6 +248,9 @@ class Worker:
 
     async def start(self) -> None:
         """Start. This returns at once; `wait_ready` waits until the worker is ready."""
+        for service in self.services:
+            metrics.begin_series(service.name)
+            service.begin_series()
         self._failure = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(), name=self.name)
 
