@@ -148,6 +148,10 @@ soak: $(READY) ## seeds, and faults on a real three-broker Kafka, without end (S
 	@$(BIN)/python ops/soak $(SOAK)
 
 DRILL ?=
+.PHONY: incident-drill
+incident-drill: $(READY) ## an incident is played: alerts, dashboards, logs, trace, status and console must show it (DRILL="--zipkin")
+	@$(BIN)/python ops/incident-drill $(DRILL)
+
 .PHONY: upgrade-drill
 upgrade-drill: $(READY) ## an earlier version is upgraded under load, and back (DRILL="--from REV", "--restart")
 	@$(BIN)/python ops/upgrade-drill $(DRILL)

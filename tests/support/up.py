@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.support.brokers import Broker
 
@@ -35,6 +37,17 @@ class Up:
                 if text in line:
                     return line
 
+    async def drain(self) -> None:
+        """Read what it says until it ends, so that it never waits for a reader."""
+        assert self.process.stdout is not None
+        while line := (await self.process.stdout.readline()).decode():
+            self.said.append(line)
+
+    def running(self) -> dict[str, Any]:
+        """What it has written for other commands."""
+        found: dict[str, Any] = json.loads(self.run_file.read_text("utf-8"))
+        return found
+
     def children(self) -> dict[str, int]:
         """The process id of each child, by its service, from the system's process table."""
         found = {}
@@ -51,9 +64,12 @@ class Up:
 
 
 @asynccontextmanager
-async def started(broker: Broker | None, prefix: str, state: Path, *words: str) -> AsyncIterator[Up]:
+async def started(
+    broker: Broker | None, prefix: str, state: Path, *words: str, env: Mapping[str, str] | None = None
+) -> AsyncIterator[Up]:
     """A `moorage up` that is up. Without a broker it starts its own."""
     env = {
+        **(env or {}),
         "MOORAGE_STATE_DIR": str(state),
         "MOORAGE_BOOTSTRAP_SERVERS": "" if broker is None else broker.bootstrap,
         "MOORAGE_TOPIC_PREFIX": prefix,

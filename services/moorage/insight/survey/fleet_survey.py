@@ -186,7 +186,7 @@ class FleetSurvey:
                 Level.WARNING,
                 "zones",
                 f"zone {zone.name} is in {zone.state}: {zone.not_ready} of {zone.nodes} nodes are not ready, "
-                f"{zone.waiting} wait for a NoExecute taint",
+                f"{zone.waiting} wait for NoExecute",
                 f"moorage describe zone {zone.name}",
             )
             for zone in self.zones
