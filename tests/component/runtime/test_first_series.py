@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from prometheus_client import REGISTRY
 
+from moorage.bridges.engine.acts import Contention
+from moorage.bridges.engine.metrics import CONTRADICTED
 from moorage.runtime.kafka.partition.worker import Worker
 from moorage.runtime.process import metrics
 from moorage.runtime.settings.process_settings import Settings
@@ -50,3 +52,9 @@ async def test_a_worker_that_starts_has_them_at_zero() -> None:
         await worker.start()
         await worker.stop()
     assert samples(*NAMES) == {name: {0.0} for name in NAMES}
+
+
+def test_a_bridge_has_the_writes_that_are_undone_at_zero() -> None:
+    CONTRADICTED.clear()
+    Contention("taint", lambda _key, _seconds: None, lambda _key: None)
+    assert REGISTRY.get_sample_value("moorage_bridge_contradicted_total", {"act": "taint"}) == 0

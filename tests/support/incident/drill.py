@@ -80,7 +80,7 @@ class IncidentDrill:
             fleet.silence()
             await self._develop(fleet, watched)
             self.figures["shown_after_s"] = round(time.time() - begin, 1)
-            self.note("checking what each place shows")
+            self.note("checking logs, trace and status")
             await self._logs(fleet, browser)
             await self._trace(fleet, collector, browser, shows)
             await self._status(fleet, browser)
@@ -117,6 +117,7 @@ class IncidentDrill:
             return {"PodDisruptionBudget/shop/web", "EvictionBudget/orders-slowly"} <= holders and bool(ended)
 
         await until(held, 120, "the evictions are not held as they should be")
+        self.note("waiting until the silence of the probe counts")
 
         async def silent() -> bool:
             nodes = await fleet.objects("/api/v1/nodes")
@@ -131,12 +132,15 @@ class IncidentDrill:
         if watched is None:
             return
 
+        longest = max(story.LONGEST / self.factor, 1)
+        self.note(f"the evictions are held; waiting until {len(story.ALERTS)} alerts fire, at least {longest:.0f} s")
+
         async def fire() -> bool:
             alerts = await watched.alerts()
             return all(one.is_in(alerts) for one in story.ALERTS)
 
         try:
-            await until(fire, 60 + 2 * 3600 / self.factor, "not all alerts fire")
+            await until(fire, 60 + 2 * longest, "not all alerts fire")
         except TimeoutError:
             alerts = await watched.alerts()
             self.findings += [
@@ -156,6 +160,7 @@ class IncidentDrill:
             self.findings.append("moorage status after the recovery: exit code 1, see status-after.txt")
         if watched is None:
             return
+        self.note("waiting until the alerts end")
 
         async def quiet() -> bool:
             return not [one for one in await watched.alerts() if one["state"] == "firing"]
@@ -227,6 +232,7 @@ class IncidentDrill:
         folder = self.folder / "console"
         folder.mkdir(exist_ok=True)
         for shot in shots:
+            self.note(f"  {shot.path}")
             looks = ["light", "phone"] if self.is_brief else list(pictures.LOOKS)
             self.findings += await pictures.console_page(browser, fleet.server, shot, folder, looks)
 
@@ -252,6 +258,7 @@ class IncidentDrill:
             for number, (panel, expressions) in enumerate(panels.items(), 1):
                 name = re.sub(r"\W+", "-", panel.lower()).strip("-")
                 path = pictures.graph_path(expressions, time.time() - begin + 20)
+                self.note(f"  {dashboard}: {panel}")
                 await pictures.other_page(
                     browser, pages + path, folder / f"{dashboard}-{number:02}-{name}.png", height=600
                 )

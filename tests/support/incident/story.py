@@ -129,6 +129,9 @@ ALERTS: Final = (
     ExpectedAlert("MoorageWorkloadsUnscheduled", (("kind", "Pod"), ("reason", "Unschedulable"))),
 )
 
+LONGEST: Final = 3600
+"""Seconds of the longest wait of these alerts as they are shipped."""
+
 MAY_FIRE: Final = frozenset({"MoorageZoneQueueWaits"})
 """Alerts that also fire if their waits are divided by a large factor, because nodes of the zone do wait."""
 
