@@ -90,8 +90,8 @@ async def test_a_cluster_at_a_glance_as_it_changes(world: ConsoleWorld) -> None:
     for _ in range(2):
         told = text_of((await world.page(f"{EAST}/console")).text)
         assert "Cluster east" in told
-        assert "Nodes 37 Ready 33 Unreported 1 Unknown 2 NotReady 1 Tainted 3 Held 1 Cordoned 1" in told
-        assert "us/us-1 PartialDisruption 12 nodes: Unknown 2 Ready 10 Tainted 2 Held 1" in told
+        assert "Nodes 37 Ready 33 Unreported 1 Unknown 2 NotReady 1 Tainted 3 Taint held 1 Cordoned 1" in told
+        assert "us/us-1 PartialDisruption 12 nodes: Unknown 2 Ready 10 Tainted 2 Taint held 1" in told
         assert "1 Held , 1 Requested , 1 Scheduled" in told
         assert "default/ batch-1 3m ago 0/37 nodes are available: 37 Insufficient cpu." in told
     world.log.append(*_without_node("n01"))

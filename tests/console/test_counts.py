@@ -49,7 +49,7 @@ async def test_a_held_or_cordoned_target_counts_by_its_health() -> None:
     shown = Counter(node_status(one).partition(",")[0] for one in await objects(world, "/api/v1/nodes"))
     assert shown == {"NotReady": 5, "Ready": 1, "Unreported": 1}
     page = text_of((await world.page("/")).text)
-    assert "Nodes 7 Ready 1 Unreported 1 Unknown 0 NotReady 5 Tainted 5 Held 3 Cordoned 3" in page
+    assert "Nodes 7 Ready 1 Unreported 1 Unknown 0 NotReady 5 Tainted 5 Taint held 3 Cordoned 3" in page
     html = (await world.page("/console/targets?state=NotReady")).text
     assert len(re.findall(r'id="target-Node-', html)) == 5
 
@@ -84,5 +84,5 @@ async def test_the_map_shows_taints_what_is_held_and_what_is_cordoned() -> None:
         "s-ready t-cordoned": "n6",
         "s-unreported t-avoided": "n7",
     }
-    for word in ("Legend", "NoExecute", "NoSchedule", "PreferNoSchedule", "Held: a taint waits"):
+    for word in ("Legend", "NoExecute", "NoSchedule", "PreferNoSchedule", "Taint held: a taint waits"):
         assert word in text_of(html)

@@ -83,9 +83,9 @@ def test_each_page_is_tried() -> None:
 
 async def test_the_fleet_at_a_glance(world: ConsoleWorld) -> None:
     told = text_of((await world.page("/")).text)
-    assert "Nodes 37 Ready 33 Unreported 1 Unknown 2 NotReady 1 Tainted 3 Held 1 Cordoned 1" in told
+    assert "Nodes 37 Ready 33 Unreported 1 Unknown 2 NotReady 1 Tainted 3 Taint held 1 Cordoned 1" in told
     assert "eu/eu-2 12 nodes: NotReady 1 Ready 11 Tainted 1" in told
-    assert "us/us-1 PartialDisruption 12 nodes: Unknown 2 Ready 10 Tainted 2 Held 1" in told
+    assert "us/us-1 PartialDisruption 12 nodes: Unknown 2 Ready 10 Tainted 2 Taint held 1" in told
     assert "node.kubernetes.io/unreachable:NoExecute 1 1" in told
     assert "1 Held , 1 Requested , 1 Scheduled" in told
     assert "PodDisruptionBudget/default/web" in told
