@@ -59,7 +59,7 @@ class Decision:
     """None for a tombstone."""
 
     traceparent: str = ""
-    """The trace context of the record. Empty over HTTP, and for records of earlier versions."""
+    """The trace context of the record. Empty for records of earlier versions, and over HTTP for bindings."""
 
 
 Item = Reset | Present | Decision
@@ -203,7 +203,9 @@ class HttpSource:
                                 continue
                             found = json.loads(event.data)
                             value = json.dumps(found["value"]) if found["value"] is not None else None
-                            yield Decision(topic, found["key"], event_of(_TOPICS[topic], value))
+                            yield Decision(
+                                topic, found["key"], event_of(_TOPICS[topic], value), found.get("traceparent", "")
+                            )
                         case _:
                             continue  # a newer gateway may send others
                     if has_reached and event.id:

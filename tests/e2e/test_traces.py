@@ -101,8 +101,19 @@ def named(spans: dict[str, ReceivedSpan]) -> dict[str, list[ReceivedSpan]]:
     return found
 
 
-async def test_one_trace_from_the_report_to_the_acknowledgement(live: Live, collector: Collector) -> None:
-    deployer = Deployer("deployer/test", Connection(bootstrap_servers=live.bootstrap, topic_prefix=live.prefix))
+@pytest.mark.parametrize(
+    ("transport", "trace"),
+    [
+        ("kafka", "4bf92f3577b34da6a3ce929d0e0e4736"),
+        ("http", "4bf92f3577b34da6a3ce929d0e0e4737"),
+    ],
+)
+async def test_one_trace_from_the_report_to_the_acknowledgement(
+    live: Live, collector: Collector, transport: str, trace: str
+) -> None:
+    kafka = Connection(bootstrap_servers=live.bootstrap, topic_prefix=live.prefix)
+    deployer = Deployer(f"deployer/{transport}", kafka if transport == "kafka" else Connection(server=live.server))
+    host, name = f"{transport}-1", f"web-{transport}"
     started, stopped = asyncio.Event(), asyncio.Event()
 
     @deployer.inventory
@@ -110,33 +121,35 @@ async def test_one_trace_from_the_report_to_the_acknowledgement(live: Live, coll
         return []
 
     @deployer.on_placement
-    async def start(_bound: WorkloadBound) -> None:
-        started.set()
+    async def start(bound: WorkloadBound) -> None:
+        if bound.workload.name == name:
+            started.set()
 
     @deployer.on_eviction
-    async def stop(_removal: Remove) -> None:
-        stopped.set()
+    async def stop(removal: Remove) -> None:
+        if removal.running.workload.name == name:
+            stopped.set()
 
     deploying = asyncio.create_task(deployer.run())
     try:
-        documents = [node("n1"), node("witness"), pod("web", "n1", 1)]
+        documents = [node(host), node("witness"), pod(name, host, 1)]
         await live.here("apply", "-f", "-", text=yaml.safe_dump_all(documents))
         async with asyncio.timeout(60):
             await started.wait()
-        await until(lambda: any(one.name == "send workload-conditions" for one in list(collector.spans)))
-        await not_ready(live, "n1", f"00-{TRACE}-{CALLER}-01")
+        await until(lambda: any(_is_about(one, name) for one in list(collector.spans)))
+        await not_ready(live, host, f"00-{trace}-{CALLER}-01")
         async with asyncio.timeout(60):
             await stopped.wait()
-        await until(lambda: "send evictions Completed" in named(collector.trace(TRACE)))
+        await until(lambda: "send evictions Completed" in named(collector.trace(trace)))
     finally:
         deploying.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await deploying
-    spans = collector.trace(TRACE)
+    spans = collector.trace(trace)
     found = named(spans)
     (report,) = [one for one in found["send condition-reports"] if one.attributes["moorage.condition"] == "Ready"]
     assert (report.service, report.parent_id) == ("moorage-gateway", CALLER)
-    assert report.attributes["moorage.target"] == "Node/n1"
+    assert report.attributes["moorage.target"] == f"Node/{host}"
 
     def chain(span: ReceivedSpan) -> list[str]:
         """Return the names of the spans from the report on."""
@@ -162,9 +175,15 @@ async def test_one_trace_from_the_report_to_the_acknowledgement(live: Live, coll
     (answer,) = [
         one for one in found["send workload-conditions"] if "Evicted" in one.attributes["messaging.kafka.message.key"]
     ]
-    assert spans[answer.parent_id].name.startswith("send evictions"), "the deployer continues the trace"
+    own = ["moorage-gateway: send condition-reports"] if transport == "http" else []
+    expected = ["moorage-eviction: send evictions", *own, "moorage-condition-ingest: send workload-conditions"]
+    assert chain(answer)[-len(expected) :] == expected, "the deployer continues the trace"
     assert all(span.end >= span.begin for span in spans.values())
     assert [one for one in spans.values() if one.parent_id not in spans and one.parent_id != CALLER] == []
+
+
+def _is_about(span: ReceivedSpan, name: str) -> bool:
+    return span.name == "send workload-conditions" and name in span.attributes["messaging.kafka.message.key"]
 
 
 async def test_a_trace_begins_by_itself_and_an_unsampled_one_is_not_exported(live: Live, collector: Collector) -> None:

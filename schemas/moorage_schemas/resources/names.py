@@ -19,5 +19,8 @@ MANAGED_CLUSTER_AVAILABLE: Final = "ManagedClusterConditionAvailable"
 PLACEMENT_LABEL: Final = "cluster.open-cluster-management.io/placement"
 """The label by which a PlacementDecision names its placement, as in Open Cluster Management's API."""
 
+TRACE_ANNOTATION: Final = "moorage.io/traceparent"
+"""The W3C trace context of a Requested eviction, which its deployer continues."""
+
 DISABLED_ANNOTATION: Final = "cluster.open-cluster-management.io/experimental-scheduling-disable"
 """A placement with this annotation set to `true` keeps its decisions as they are."""

@@ -21,6 +21,7 @@ from moorage.apiserver.authentication.authenticator import ADMIN
 from moorage.apiserver.http.filters.limits import OpenWatches
 from moorage.apiserver.http.intake.decisions import Decisions
 from moorage.apiserver.http.paths import ClusterPaths
+from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.placement import WorkloadBound
@@ -104,7 +105,9 @@ def _parsed(event: str) -> tuple[str, str, Any]:
     return fields["event"], fields.get("id", ""), json.loads(fields["data"])
 
 
-def evict(gateway: Fixture, name: str, node: str, state: EvictionState, revision: int = 1) -> EvictionDecided:
+def evict(
+    gateway: Fixture, name: str, node: str, state: EvictionState, revision: int = 1, *, trace: str = ""
+) -> EvictionDecided:
     event = EvictionDecided(
         workload=pod_ref(name),
         workload_uid="u",
@@ -115,7 +118,8 @@ def evict(gateway: Fixture, name: str, node: str, state: EvictionState, revision
         state=state,
         decided_time=NOW,
     )
-    gateway.log.append(EVICTIONS, eviction_key(event.workload, event.target, 1), event.target.key, event)
+    meta = Meta(f"{name}-{revision}", "test", EVICTIONS.event_type, traceparent=trace)
+    gateway.log.append(EVICTIONS, eviction_key(event.workload, event.target, 1), event.target.key, event, meta)
     return event
 
 
@@ -141,6 +145,24 @@ async def test_a_stream_begins_with_everything_and_goes_on_with_each_change() ->
         name, data = await stream.next()
         assert (name, data["value"]["state"]) == ("evictions", "Requested")
         assert await stream.next() == ("bindings", {"key": "Pod/default/a|Node/n1", "value": None})
+
+
+async def test_a_requested_eviction_has_the_trace_context_of_its_record() -> None:
+    gateway = Fixture()
+    first, second = (f"00-{'a' * 32}-{digit * 16}-01" for digit in "bc")
+    evict(gateway, "a", "n1", EvictionState.SCHEDULED, trace=first)
+    client = Client(gateway)
+    async with client.stream() as stream:
+        _, (_, data) = await stream.until_present()
+        assert "traceparent" not in data
+        evict(gateway, "a", "n1", EvictionState.REQUESTED, 2, trace=second)
+        assert (await stream.next())[1]["traceparent"] == second
+        path = "/apis/moorage.io/v1alpha1/namespaces/default/evictions"
+        (shown,) = (await gateway.call("GET", path)).json()["items"]
+        assert shown["metadata"]["annotations"] == {"moorage.io/traceparent": second}
+        evict(gateway, "a", "n1", EvictionState.COMPLETED, 3, trace=second)
+        name, data = await stream.next()
+        assert (name, "traceparent" in data) == ("evictions", False)
 
 
 async def test_a_client_goes_on_after_the_last_event_that_it_has_seen() -> None:

@@ -238,7 +238,7 @@ STATUS: Final = (
     r"nodes +12 +8 +4 +0 ",
     r"eu/b +FullDisruption +4 +4 ",
     r"evictions +6 \(6 Held\)",
-    r"held by +6 \(4 PodDisruptionBudget/shop/web, 2 EvictionBudget/orders-slowly\)",
+    r"held by +PodDisruptionBudget/shop/web \(4\), EvictionBudget/orders-slowly \(2\)",
     r"unscheduled +1 \(1 Unschedulable\)",
     r"sources +2, 1 silent",
     r"WARNING +zones: zone eu/b is in FullDisruption: 4 of 4 nodes are not ready",

@@ -7,7 +7,7 @@ import pytest
 
 from moorage_sdk.errors import TransportError
 from moorage_sdk.settings import Connection
-from moorage_sdk.sources import HttpSource, Item, Present, Reset
+from moorage_sdk.sources import Decision, HttpSource, Item, Present, Reset
 from moorage_sdk.targets import Targets
 
 
@@ -22,6 +22,19 @@ async def items(source: HttpSource) -> list[Item]:
     with pytest.raises(TransportError, match="has ended the stream"):
         await take()
     return found
+
+
+async def test_decisions_have_the_trace_contexts_that_the_gateway_sends() -> None:
+    trace = f"00-{'a' * 32}-{'b' * 16}-01"
+
+    def answered(_: httpx.Request) -> httpx.Response:
+        plain, traced = '{"key": "k", "value": null}', f'{{"key": "k", "value": null, "traceparent": "{trace}"}}'
+        events = "".join(f"event: evictions\ndata: {data}\n\n" for data in (plain, traced))
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, text=events)
+
+    source = HttpSource(Connection(server="http://h"), Targets(["Node/*"]), httpx.MockTransport(answered))
+    assert await items(source) == [Decision("evictions", "k", None), Decision("evictions", "k", None, trace)]
+    await source.stop()
 
 
 @pytest.mark.parametrize(

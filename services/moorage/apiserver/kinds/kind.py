@@ -561,9 +561,11 @@ class View(Untyped):
         status = None if key is None else self.view_status(object_id, key, records)
         if key is None or status is None:
             return None
-        metadata = {"name": object_id.name}
+        metadata: Document = {"name": object_id.name}
         if object_id.namespace:
             metadata["namespace"] = object_id.namespace
+        if annotations := self.view_annotations(key, records):
+            metadata["annotations"] = annotations
         shown: Document = {"apiVersion": self.api_versions[0], "kind": self.kind, "metadata": metadata}
         spec = self.view_spec(key)
         return {**shown, "status": status, **({"spec": spec} if spec else {})}
@@ -571,6 +573,10 @@ class View(Untyped):
     def view_status(self, object_id: ObjectId, key: str, records: Records) -> Document | None:
         """Return the status of a view, from the record behind it. None if the record was deleted."""
         return records.document(self.made_from, key)
+
+    def view_annotations(self, key: str, records: Records) -> dict[str, str]:
+        """Return the annotations of a view, from the key of the record behind it. Empty if it has none."""
+        return {}
 
     def view_spec(self, key: str) -> Document:
         """Return the spec of a view, from the key of the record behind it. Empty if it has none."""

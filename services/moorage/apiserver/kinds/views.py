@@ -27,7 +27,7 @@ from moorage.decide.disruption import object_names
 from moorage.decide.kubernetes.durations import age, rate_text
 from moorage.decide.kubernetes.object_texts import node_status, taint_text, until, zone_name, zone_state
 from moorage.decide.kubernetes.unstructured import at, name_of
-from moorage_schemas.resources.names import DEFAULT_NAMESPACE
+from moorage_schemas.resources.names import DEFAULT_NAMESPACE, TRACE_ANNOTATION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -228,6 +228,11 @@ class EvictionKind(PairView):
         TableColumn("DEPLOYER", text("status", "deployer"), wide=True),
     )
     made_from = "evictions"
+
+    @override
+    def view_annotations(self, key: str, records: Records) -> dict[str, str]:
+        found = records.traces.get(key)
+        return {TRACE_ANNOTATION: found} if found is not None else {}
 
 
 def _origins(found: Object) -> str:

@@ -69,7 +69,7 @@ class Derivation:
     def fold(self, records: Iterable[Input]) -> None:
         """Take records of other topics in, in the order of their partitions."""
         for record in records:
-            self.note(self._fold(record.topic, record.key, record.event))
+            self.note(self._fold(record.topic, record.key, record.event, record.meta.traceparent))
         if self._begun and self._store.applied is not None:
             self._store.applied()
 
@@ -147,21 +147,23 @@ class Derivation:
                 if (found := object_id._replace(cluster=cluster)) not in self._store:
                     yield found
 
-    def _fold(self, topic: Topic, key: str, event: Model | None) -> set[ObjectId]:
+    def _fold(self, topic: Topic, key: str, event: Model | None, traceparent: str = "") -> set[ObjectId]:
         if cluster := cluster_of(topic.short, key):
-            return self._fold_in_cluster(cluster, topic, key, event)
+            return self._fold_in_cluster(cluster, topic, key, event, traceparent)
         if self._store.decided is not None:
             self._store.decided(topic, key, event)
-        return self.tables.apply(topic, key, event)
+        return self.tables.apply(topic, key, event, traceparent)
 
-    def _fold_in_cluster(self, cluster: str, topic: Topic, key: str, event: Model | None) -> set[ObjectId]:
+    def _fold_in_cluster(
+        self, cluster: str, topic: Topic, key: str, event: Model | None, traceparent: str
+    ) -> set[ObjectId]:
         found = self.clusters.get(cluster)
         if found is None:
             if event is None:
                 return set()
             found = self.clusters[cluster] = ClusterTables()
         own = local_event(event, cluster) if event is not None else None
-        touched = found.tables.apply(topic, local_key(key, cluster), own)
+        touched = found.tables.apply(topic, local_key(key, cluster), own, traceparent)
         if not found.tables.count:
             del self.clusters[cluster]
         return {object_id._replace(cluster=cluster) for object_id in touched}

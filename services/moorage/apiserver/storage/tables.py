@@ -12,7 +12,7 @@ from moorage.apiserver.kinds.status.records import ObjectId, Records
 from moorage.runtime.wire.row_reader import RowReader
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, WorkloadConditionChanged
-from moorage_schemas.eviction import EvictionDecided
+from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import (
@@ -77,9 +77,14 @@ class Tables(Records):
                     )
                 self._followers[topic].append(index)
 
-    def apply(self, topic: Topic, key: str, event: Model | None) -> set[ObjectId]:
+    def apply(self, topic: Topic, key: str, event: Model | None, traceparent: str = "") -> set[ObjectId]:
         """Fold one record in, and return the objects that may look different now. An event of None is a tombstone."""
         short = topic.short
+        if topic is EVICTIONS:
+            if traceparent and isinstance(event, EvictionDecided) and event.state == EvictionState.REQUESTED:
+                self.traces[key] = traceparent
+            else:
+                self.traces.pop(key, None)
         before, after = self.tables[short].put(key, event)
         self.count += (after is not None) - (before is not None)
         touched = {ObjectId.of(key)} if short in _NAMED_BY_KEY else set()

@@ -39,6 +39,7 @@ from moorage.apiserver.storage.history import ObjectChange, TooOldError
 from moorage.apiserver.storage.store import FleetObjects, Store
 from moorage_schemas.keys import binding_key, eviction_key
 from moorage_schemas.refs import TargetRef, WorkloadRef
+from moorage_schemas.resources.names import TRACE_ANNOTATION
 from moorage_schemas.topics import BINDINGS, EVICTIONS
 
 MEDIA: Final = "text/event-stream"
@@ -96,13 +97,23 @@ class SentDecision:
     workload: WorkloadRef
     target: TargetRef
     value: dict[str, Any]
+    traceparent: str = ""
+    """The trace context of a Requested eviction. Empty if it has none."""
 
     @classmethod
     def of(cls, kind: str, document: dict[str, Any]) -> SentDecision:
         """Return the decision that an object shows."""
         value = document["status"]
         workload = WorkloadRef.model_validate(value["workload"])
-        return cls(_KINDS[kind], workload, TargetRef.model_validate(value["target"]), value)
+        trace = document["metadata"].get("annotations", {}).get(TRACE_ANNOTATION, "")
+        return cls(_KINDS[kind], workload, TargetRef.model_validate(value["target"]), value, trace)
+
+    def sent(self, *, is_there: bool = True) -> dict[str, Any]:
+        """Return the data of its event. The value is None if it is no longer there."""
+        data: dict[str, Any] = {"key": self.key, "value": self.value if is_there else None}
+        if is_there and self.traceparent:
+            data["traceparent"] = self.traceparent
+        return data
 
     @property
     def key(self) -> str:
@@ -214,7 +225,7 @@ def _beginning(fleet: FleetObjects, wanted: DecisionFilter, version: int, reason
         for shown in fleet.all(kind):
             decision = SentDecision.of(kind, orjson.loads(shown.unversioned))
             if wanted.selects(decision):
-                yield _event(decision.topic, {"key": decision.key, "value": decision.value})
+                yield _event(decision.topic, decision.sent())
     yield _event("present", {}, version)
 
 
@@ -223,8 +234,7 @@ def _changed(wanted: DecisionFilter, changes: Iterable[ObjectChange]) -> Iterato
     for change in changes:
         decision = SentDecision.of(change.object_id.kind, change.last.document)
         if wanted.selects(decision):
-            value = decision.value if change.after is not None else None
-            yield _event(decision.topic, {"key": decision.key, "value": value}, change.version)
+            yield _event(decision.topic, decision.sent(is_there=change.after is not None), change.version)
 
 
 def _event(name: str, data: dict[str, Any], version: int | None = -1) -> bytes:

@@ -377,6 +377,9 @@ class Records:
         }
         """The tables by the short names of their topics."""
 
+        self.traces: dict[str, str] = {}
+        """The trace context of each eviction that is Requested, by its record key."""
+
         self._indexes = {type(index): index for index in indexes}
 
     def latest(self, topic: str, key: str) -> Model | None:
