@@ -43,8 +43,9 @@ STATES: Final = (NOT_READY, UNKNOWN, UNREPORTED, READY)
 TAINTED: Final = "Tainted"
 HELD: Final = "Held"
 CORDONED: Final = "Cordoned"
-MARKS: Final = (TAINTED, HELD, CORDONED)
-"""The marks of targets. A target has any number of them beside its state: `Held` while a taint waits."""
+MARKS: Final[Mapping[str, str]] = {TAINTED: "Tainted", HELD: "Taint held", CORDONED: "Cordoned"}
+"""The marks of targets with their texts. A target has any number of them beside its state: `Held` while a taint waits.
+Evictions have a state of that name, so pages show the text."""
 
 _EFFECTS: Final[Mapping[str, str]] = {
     TaintEffect.NO_EXECUTE: "evicts",

@@ -16,6 +16,7 @@ import yaml
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from moorage.console.fleet_index import MARKS
 from moorage.console.host import LIVE, path_of
 from moorage.console.kinds import TARGETS, ZONE, ApiKind, Kinds
 from moorage.console.pictures.chain_graph import ChainLink, chain_graph
@@ -89,6 +90,7 @@ class Pages:
             due=until,
             clock=_clock,
             zip_same=_zip_same,
+            mark_text=MARKS.__getitem__,
             workload_link=self._workload_link,
             plural_of=lambda kind: kinds.named(kind).plural,
             as_yaml=_as_yaml,

@@ -147,7 +147,7 @@ def _cell(rows: list[TargetRow]) -> Cell:
         words = ", ".join((worst.state, *worst.taints, *(f"held {text}" for text in worst.held), *_cordon(worst)))
         return Cell(worst.state, tuple(marks), f"{worst.name}: {words}", worst.kind, worst.name)
     found = counts(rows)
-    words = ", ".join(f"{found[word]} {word}" for word in (*STATES, *MARKS) if found[word])
+    words = ", ".join(f"{found[word]} {MARKS.get(word, word)}" for word in (*STATES, *MARKS) if found[word])
     return Cell(worst.state, tuple(marks), f"{rows[0].name} to {rows[-1].name}: {words}", worst.kind, "")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
@@ -48,7 +49,7 @@ Document = dict[str, Any]
 EventT = TypeVar("EventT", bound=Model)
 
 
-class TopicListApi(Generic[EventT]):
+class TopicListApi(ABC, Generic[EventT]):
     """Answers GET requests about the records of a topic. `records` is None if this gateway cannot read them."""
 
     topic: ClassVar[Topic]
@@ -57,9 +58,9 @@ class TopicListApi(Generic[EventT]):
         self._backend = backend
         self._records = records
 
+    @abstractmethod
     def document(self, record: TopicRecord, event: EventT) -> Document:
         """Return a record as the API shows it."""
-        raise NotImplementedError
 
     def selected(self, record: TopicRecord, event: EventT) -> Document:
         """Return what selectors read of a record, which may be less than its document."""
@@ -131,9 +132,9 @@ class TopicListApi(Generic[EventT]):
         pieces = representation.listed(path.kind, ListHead(self._backend.store.version, token), items)
         return await answers.in_pieces(request, pieces, representation.media_type)
 
+    @abstractmethod
     def is_in(self, event: EventT, cluster: str) -> bool:
         """Return whether an event is about an object of a mirrored cluster."""
-        raise NotImplementedError
 
     @property
     def _form(self) -> str:
