@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+import yaml
 from docs import record_demo
 from tests.support import console
 from tests.support.commands import program
@@ -64,13 +65,21 @@ async def test_the_demo_does_not_need_more_than_the_rights_of_each_part(tmp_path
     assert "every kind of outcome was shown" in done.out
 
 
+# Which of the pods are on a node differs between runs.
+WORKLOADS = sorted(
+    {
+        re.sub(r"-\d+$", "", document["metadata"]["name"])
+        for path in sorted((ROOT / "examples" / "fleet").glob("*.yaml"))
+        for document in yaml.safe_load_all(path.read_text("utf-8"))
+        if document["kind"] in {"DaemonSet", "Deployment", "Pod", "StatefulSet"}
+    }
+)
 SHAPES = (
     (r"\b(eu-west/)?eu-west-[abc]\b", "ZONE"),
     (r"\bEvictionPause/\S+", "PAUSE"),
-    # The name of a replica ends in random letters, which `console.normal` has replaced; others do not. Which of both
-    # are on a node differs between runs.
+    # The name of a replica ends in random letters, which `console.normal` has replaced; others do not.
     (r"…\w+|…<id>", "POD"),
-    (r"\b(batch|checkout|db|mailer|report|web)-[\w-]+(<id>)?", "POD"),
+    (rf"\b({'|'.join(WORKLOADS)})-[\w-]+(<id>)?", "POD"),
     (r"\b[abc]\d\b", "NODE"),
     (r"NODE(, NODE)+", "NODES"),
     (r"\+?\b\d+(\.\d+)?s?\b", "N"),
@@ -107,6 +116,14 @@ def test_a_recording_lacks_what_the_demo_did_not_write_then() -> None:
         "N. Apply the fleet",
         "N. Declare the fleet",
     ]
+
+
+def test_every_pod_of_the_examples_has_the_same_shape() -> None:
+    assert {"checkout", "index", "node-agent", "orders-db"} < set(WORKLOADS), (
+        "with owners of every kind, and without one"
+    )
+    lines = {shape(f"   19:44:46  +0.039s  a4  evictions     {name}-2 Held by EvictionPause") for name in WORKLOADS}
+    assert lines == {"<clock> N NODE evictions POD Held by EvictionPause"}
 
 
 def test_the_picture_holds_what_was_recorded() -> None:
