@@ -201,12 +201,12 @@ async def test_an_informer_is_told_of_everything_once_over_restarts_of_its_gatew
     def connect() -> httpx.AsyncClient:
         return httpx.AsyncClient(base_url=live.server, timeout=120)
 
-    end = time.monotonic() + SECONDS
     copies = [informer.Informer(connect, "default") for _ in range(3)]
     writers = [informer.Writer(connect, "default", f"told-{n}", 10, seed=n) for n in range(3)]
     followers = [asyncio.create_task(one.run()) for one in copies]
     try:
         await asyncio.gather(*(one.synced.wait() for one in copies))
+        end = time.monotonic() + SECONDS
         writing = [asyncio.create_task(one.run(lambda: time.monotonic() > end)) for one in writers]
         restarts = 0
         while time.monotonic() < end - SECONDS / 4:

@@ -35,11 +35,16 @@ async def live(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Asyn
 
 
 async def _killed_in_turn(live: Live, end: float) -> int:
-    """Kill one gateway after the other until a time. Each is back before the other goes. Returns how many were."""
-    names, killed = itertools.cycle(live.gateways), 0
-    while time.monotonic() < end:
-        await live.kill_gateway(next(names))
+    """Kill one gateway after the other until a time, at least one. Each is back before the other goes.
+
+    Returns how many were killed.
+    """
+    killed = 0
+    for name in itertools.cycle(live.gateways):
+        await live.kill_gateway(name)
         killed += 1
+        if time.monotonic() >= end:
+            break
     return killed
 
 
@@ -73,10 +78,10 @@ async def test_informers_resume_at_another_gateway_and_miss_and_double_nothing(
         }
         followers = [asyncio.create_task(one.run()) for one in copies.values()]
         by_go = asyncio.create_task(_client_go(server, "followed-by-go"))
-        end = time.monotonic() + SECONDS
         writers = [informer.Writer(connect, "followed", f"told-{n}", 10, seed=n) for n in range(2)]
         try:
             await asyncio.gather(*(one.synced.wait() for one in copies.values()))
+            end = time.monotonic() + SECONDS
             writing = [asyncio.create_task(one.run(lambda: time.monotonic() > end)) for one in writers]
             killed = await _killed_in_turn(live, end - SECONDS / 4)
             await asyncio.gather(*writing)
@@ -108,7 +113,6 @@ async def test_informers_resume_at_another_gateway_and_miss_and_double_nothing(
     }
     with capsys.disabled():
         print(f"\n{json.dumps(figures)}")  # noqa: T201 - the figures of the long run
-    assert killed >= 1
     assert writes > 0
     for name, one in copies.items():
         assert (one.counts.missed, one.counts.doubled, one.counts.relists) == ([], [], 0), name
