@@ -71,16 +71,20 @@ async def test_a_restarted_worker_goes_on_where_the_one_before_it_stopped(broker
 async def test_a_stop_in_the_middle_of_the_work_loses_and_doubles_nothing(broker: Broker, topic_prefix: str) -> None:
     settings = settings_for(broker.bootstrap, topic_prefix, batch_max_records=10)
     await make_toys(settings)
-    work: list[Number] = []
+    work = numbers(4000)
+    await write_numbers(settings, work)
+    stops = 0
     for _ in range(4):
-        more = numbers(800, start=len(work))  # each service has work, however much of it the one before it did
-        await write_numbers(settings, more)
-        work += more
         service = Counter()
         async with worker_for(service, settings):
             await until(lambda service=service: len(service.batches) >= 8, message="no batches")  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+        stops += 1
+        more = numbers(800, start=len(work))  # a busy machine may process all of the rest before a service stops
+        await write_numbers(settings, more)
+        work += more
     async with worker_for(Counter(), settings):
         await all_counted(settings, len(work), 180.0)
+    assert stops == 4
     assert_exactly_once(await counted(settings), work)
 
 

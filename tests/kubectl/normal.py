@@ -74,9 +74,21 @@ def kept(found: str, paths: Sequence[str]) -> str:
 
 
 def lines(found: str, pattern: str, *, ordered: bool) -> str:
-    """The lines of a text that a pattern finds something in; all of them if it is empty."""
+    """The lines of a text that a pattern finds something in; all of them if it is empty.
+
+    If their order does not count, that of the field managers in a line does not either.
+    """
     chosen = [line for line in found.splitlines() if not pattern or re.search(pattern, line)]
-    return "".join(f"{line}\n" for line in (chosen if ordered else sorted(chosen)))
+    if not ordered:
+        chosen = sorted(_MANAGERS.sub(_sorted_managers, line) for line in chosen)
+    return "".join(f"{line}\n" for line in chosen)
+
+
+_MANAGERS: Final = re.compile(r'(?<="managedFields":\[\{).*?(?=\}\])')
+
+
+def _sorted_managers(found: re.Match[str]) -> str:
+    return "},{".join(sorted(re.split(r'\},\{(?="apiVersion")', found[0])))
 
 
 def _at(value: Any, path: Sequence[str]) -> Any:
