@@ -95,7 +95,8 @@ func write(ctx context.Context, client kubernetes.Interface, namespace, name str
 func run() error {
 	kubeconfig := flag.String("kubeconfig", "", "the server")
 	namespace := flag.String("namespace", "default", "where to write")
-	seconds := flag.Float64("seconds", 20, "how long to write")
+	seconds := flag.Float64("seconds", 20, "how long to write, at least")
+	writes := flag.Int64("writes", 0, "how much to write, at least")
 	writers := flag.Int("writers", 3, "how many write at the same time")
 	flag.Parse()
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
@@ -135,7 +136,7 @@ func run() error {
 	for one := range *writers {
 		group.Go(func() {
 			dice := rand.New(rand.NewSource(int64(one)))
-			for time.Now().Before(end) {
+			for time.Now().Before(end) || atomic.LoadInt64(&found.Writes) < *writes {
 				write(ctx, client, *namespace, fmt.Sprintf("typed-%d-%d", one, dice.Intn(10)), dice, found)
 			}
 		})
