@@ -20,7 +20,7 @@ from moorage.cli.api.topics import Seen
 from moorage.cli.demo.acts import Hold, Outage
 from moorage.cli.demo.claims import Claim, Consequences, Show, spread, whole_story
 from moorage.cli.demo.command import _Demo
-from moorage.cli.demo.lines import WIDTH
+from moorage.cli.demo.lines import WIDTH, brief
 from moorage.decide.kubernetes.taint_keys import NOT_READY
 from moorage_schemas.base import Model
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
@@ -259,6 +259,16 @@ def zone(state: ZoneState, waiting: int) -> Seen:
         waiting=waiting,
     )
     return seen(ZONES, "eu/1", event, T0)
+
+
+@pytest.mark.parametrize("waiting", [0, 1])
+def test_the_line_of_a_zone_with_a_rate_is_the_same_however_quickly_its_node_got_a_grant(waiting: int) -> None:
+    event = zone(ZoneState.NORMAL, 1).event
+    assert isinstance(event, ZoneChanged)
+    told = brief("eu/1", event.model_copy(update={"waiting": waiting}), "n1")
+    assert told == "1 Normal: 1/4 not ready, 1 every 10s"
+    stopped = event.model_copy(update={"waiting": 1, "rate": 0.0, "stopped": True})
+    assert brief("eu/1", stopped, "n1") == "1 Normal: 1/4 not ready, 1 waiting, rate 0"
 
 
 def tainted(*, held: bool, effect: str = "NoSchedule") -> Seen:

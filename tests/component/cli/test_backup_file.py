@@ -382,3 +382,19 @@ def test_declared_objects_are_manifests_in_the_order_in_which_they_are_applied()
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}},
     ]
     assert sum(found.left_out.values()) == 4
+
+
+def test_the_rules_of_an_aggregated_role_are_not_declared() -> None:
+    """They come from other roles. Applying older ones would be a conflict with the gateway, which owns them."""
+    found = DeclaredObjects(secrets=False)
+    rules = [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]
+    selects = {"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}}
+    found.take(
+        [
+            declared("ClusterRole", "one", 0, object={"rules": rules}),
+            declared("ClusterRole", "sum", 1, object={"rules": rules, **selects}),
+        ]
+    )
+    one, aggregated = (yaml.safe_load(manifest) for manifest in found.manifests("ClusterRole"))
+    assert one["rules"] == rules
+    assert aggregated == {"apiVersion": "v1", "kind": "ClusterRole", "metadata": {"name": "sum"}, **selects}

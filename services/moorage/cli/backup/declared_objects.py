@@ -1,6 +1,7 @@
 """The declared objects of a fleet as manifests, in an order in which `moorage apply -f` can create them.
 
-They have what people have declared: no status, no uid, and of a target's taints only those that a person has set.
+They have what people have declared: no status, no uid, of a target's taints only those that a person has set, and no
+rules of an aggregated ClusterRole.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import orjson
 import yaml
 from typing_extensions import override
 
+from moorage.apiserver.rbac.rules import is_aggregated
 from moorage.cli.backup.saved_record import SavedRecord
 from moorage_schemas.keys import ResourceKey
 from moorage_schemas.resource import target_of_resource
@@ -165,6 +167,9 @@ def _manifest(kind: str, declared: Mapping[str, Any]) -> dict[str, Any]:
             spec["taints"] = taints
         if spec:
             found["spec"] = spec
+    if is_aggregated(found):
+        # The gateway works them out, and owns them: an apply that gives others would be a conflict.
+        found.pop("rules", None)
     return {"apiVersion": whole.get("apiVersion"), "kind": whole.get("kind"), "metadata": metadata, **found}
 
 

@@ -91,7 +91,9 @@ def _taint(key: str, effect: str) -> str:
 
 
 def _zone(event: ZoneChanged) -> str:
-    waiting = f", {event.waiting} waiting" if event.waiting else ""
+    # In a zone with a rate, a node of the demo waits for the next tick at most: whether it is seen to wait depends on
+    # when its report is read.
+    waiting = f", {event.waiting} waiting" if event.waiting and not event.rate else ""
     rate = rate_text(event.rate) if event.rate else "rate 0"
     return f"{event.state.value}: {event.not_ready}/{event.nodes} not ready{waiting}, {rate}"
 
