@@ -16,6 +16,7 @@ from typing import Any
 from tests.conformance import (
     generate_addons,
     generate_daemons,
+    generate_devices,
     generate_disruptions,
     generate_karmada,
     generate_nodes,
@@ -49,6 +50,8 @@ MAKERS: tuple[Callable[[random.Random], Request], ...] = (
     generate_daemons.status,
     generate_nodes.history,
     generate_addons.labels,
+    generate_devices.device,
+    generate_devices.device,  # four operations share it
 )
 PROGRAMS: Mapping[str, frozenset[str]] = {
     "upstream-pods": frozenset(generate_pods.OPERATIONS),
@@ -56,6 +59,7 @@ PROGRAMS: Mapping[str, frozenset[str]] = {
     "upstream-scheduler": frozenset(generate_pod_fleets.OPERATIONS),
     "upstream-controllers": frozenset({"disruption_budget", "daemonset_status", "node_pods"}),
     "upstream-addons": frozenset(generate_addons.OPERATIONS),
+    "upstream-devices": frozenset(generate_devices.OPERATIONS),
 }
 """The programs in `ops` around upstream's code, with the operations that they answer."""
 
