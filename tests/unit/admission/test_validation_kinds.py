@@ -19,12 +19,14 @@ from moorage.apiserver.rules.validation.moorage import (
     validate_eviction_budget,
     validate_eviction_pause,
     validate_machine_set,
+    validate_taint_policy,
 )
 from moorage.decide.kubernetes.field_errors import FieldError
 from moorage_schemas.resources.budgets import EvictionBudgetSpec, EvictionPauseSpec, PodDisruptionBudgetSpec
 from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.machines import MachineSet
 from moorage_schemas.resources.policies import ClusterTaintPolicy, PropagationSpec
+from moorage_schemas.resources.taint_policies import TaintPolicy
 
 Json = dict[str, Any]
 DEPLOYMENTS = [{"apiVersion": "apps/v1", "kind": "Deployment"}]
@@ -210,6 +212,59 @@ def test_good_taint_policies() -> None:
 )
 def test_bad_taint_policies(found: ClusterTaintPolicy, message: str) -> None:
     assert one(validate_cluster_taint_policy(found, allow_no_execute=False)).startswith(message)
+
+
+def any_taint_policy(targets: dict[str, Any] | None = None, **spec: Any) -> list[FieldError]:
+    chosen = {"kind": "Node"} if targets is None else targets
+    return validate_taint_policy(
+        TaintPolicy.model_validate(
+            {
+                "apiVersion": "moorage.io/v1alpha1",
+                "kind": "TaintPolicy",
+                "metadata": {"name": "p"},
+                "spec": {"targets": chosen, "taints": [COLD], **spec},
+            }
+        )
+    )
+
+
+def test_good_taint_policies_of_any_target() -> None:
+    assert any_taint_policy({"kind": "Node", "names": ["n1"], "exclude": ["n2"], "cluster": "*"}) == []
+    assert any_taint_policy({"kind": "Cluster", "cluster": "east"}, addOnConditions=[READY], addHold="30s") == []
+    assert any_taint_policy({"kind": "ManagedCluster"}, taints=[{"key": "a", "effect": "NoSelect"}]) == []
+    assert any_taint_policy(taints=[{"key": "a", "effect": "NoExecute"}]) == []
+
+
+@table(
+    ("found", "message"),
+    [
+        (
+            any_taint_policy({}),
+            'spec.targets.kind: Unsupported value: "": supported values: "Node", "Cluster", "ManagedCluster"',
+        ),
+        (any_taint_policy({"kind": "Node", "names": []}), "spec.targets.names: Invalid value: "),
+        (any_taint_policy({"kind": "Node", "names": ["A b"]}), 'spec.targets.names[0]: Invalid value: "A b"'),
+        (any_taint_policy({"kind": "Node", "exclude": ["-"]}), 'spec.targets.exclude[0]: Invalid value: "-"'),
+        (any_taint_policy({"kind": "Node", "cluster": "a/b"}), 'spec.targets.cluster: Invalid value: "a/b"'),
+        (
+            any_taint_policy({"kind": "Node", "selector": {"matchLabels": {"a b": "c"}}}),
+            'spec.targets.selector.matchLabels: Invalid value: "a b"',
+        ),
+        (
+            any_taint_policy({"kind": "ManagedCluster"}),
+            'spec.taints[0].effect: Unsupported value: "NoSchedule": supported values: "NoSelect", ',
+        ),
+        (any_taint_policy(taints=[]), "spec.taints: Required value: must have at least one item"),
+        (any_taint_policy(addHold="soon"), 'spec.addHold: Invalid value: "soon": must be a duration'),
+        (any_taint_policy(removeHold="-1s"), 'spec.removeHold: Invalid value: "-1s"'),
+        (
+            any_taint_policy(addOnConditions=[{**READY, "statusValues": []}]),
+            "spec.addOnConditions[0].statusValues: Required value",
+        ),
+    ],
+)
+def test_bad_taint_policies_of_any_target(found: list[FieldError], message: str) -> None:
+    assert one(found).startswith(message)
 
 
 def propagation(annotations: dict[str, str] | None = None, **spec: Any) -> list[FieldError]:

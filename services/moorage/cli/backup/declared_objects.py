@@ -42,6 +42,7 @@ _FIRST: Final = (
     "DedicatedNodes",
     "Cluster",
     "ClusterTaintPolicy",
+    "TaintPolicy",
     "ManagedClusterSet",
     "ManagedClusterSetBinding",
     "ManagedCluster",

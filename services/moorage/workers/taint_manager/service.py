@@ -5,7 +5,7 @@ Consumes:
     their leases; and `zone-grants`, the governor's grants of the taint that evicts.
 Keeps:
     Source tables: the latest of them for each target. Changelog: the taints of each target (`taints`). Global view: the
-    configuration and every ClusterTaintPolicy; policies count with the feature gate Failover.
+    configuration, every TaintPolicy, and every ClusterTaintPolicy; those count with the feature gate Failover.
 Emits:
     `taints`: the full set of a target's taints, each time it changes, with the labels that show the states of its
     add-ons; a tombstone when the target is deleted.
@@ -21,7 +21,7 @@ has the time at which that hold ended.
 An add-on's label depends on the `renewTime` of its lease, which is durable, not on the time at which the record was
 written. A cluster that is deleted and created again has the labels of the add-ons that are still declared.
 
-Policies are evaluated for a cluster when it appears, when one of its conditions changes, when a wait of a policy ends,
+Policies are evaluated for a target when it appears, when one of its conditions changes, when a wait of a policy ends,
 and once after each restart. They are also evaluated when a policy that selects it, or did, is created or changed. They
 are not evaluated when people edit taints or delete policies. So a policy's taint that a person removes stays removed
 until the next evaluation.
@@ -40,9 +40,9 @@ from typing_extensions import override
 
 from moorage.decide.conditions.reports import newer_condition
 from moorage.decide.taints.desired.addons import AddOns, Named
-from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
 from moorage.decide.taints.desired.from_conditions import Holds
 from moorage.decide.taints.desired.incidents import member_of, zone_sees_change
+from moorage.decide.taints.desired.taint_policies import TargetFacts
 from moorage.decide.taints.desired.taint_reconciliation import (
     ReconciledTaints,
     TaintRules,
@@ -219,6 +219,9 @@ class TaintManager(Service[TaintManagerPartition]):
         Waits are not recorded, and policies and holds may have changed. Policies are not evaluated when only holds have
         changed: a policy's taint that a person has removed would return.
 
+        Targets of other kinds than Cluster have policies only without switches, so their policies are evaluated only
+        after a restore.
+
         Targets with taints that an earlier hold keeps, or delays, are checked even if no hold exists now. The removal
         of a kept taint must not wait for the reconciler, because a deadline may be earlier.
 
@@ -238,11 +241,11 @@ class TaintManager(Service[TaintManagerPartition]):
             state.view.catch_up(state.cursor)
         found = []
         for target in state.resources:
-            cluster, known = target.startswith(_CLUSTER), state.taints.get(target)
+            followed, known = target.startswith(_CLUSTER) or _has_policies(state, target), state.taints.get(target)
             unrecorded = known is None or (_is_node(target) and not known.zone)
             labelled = known is not None and bool(known.labels)
             waits = known is not None and (bool(known.held) or known.settles_at is not None)
-            if cluster or damped or unrecorded or labelled or waits:
+            if followed or damped or unrecorded or labelled or waits:
                 found.append(target)
         state.unseen.begin(sorted(found))
 
@@ -255,18 +258,18 @@ class TaintManager(Service[TaintManagerPartition]):
                 self._resume(state, target, now)
             emits += self._decide_due(state, target, now)
             cause = state.why or self._own_cause(state, "restart", target, now)
-            evaluate = state.evaluates and target.startswith(_CLUSTER)
+            switched = state.why is None or target.startswith(_CLUSTER)
+            evaluate = state.evaluates and switched and _has_policies(state, target)
             emits += self._decide(state, target, cause, now, None, evaluate=evaluate)
 
     def _follow_policies(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
-        """Apply a portion of the policies' changes, one after another, each to every cluster that it concerns."""
+        """Apply a portion of the policies' changes, one after another, each to every target that it concerns.
+
+        A policy that is switched off has no effect. When it is switched on, all policies are evaluated.
+        """
         if state.view is None or state.cursor is None:
             return
-        if not state.rules.value.policies:  # they have no effect; when they are switched on, all are evaluated
-            state.view.catch_up(state.cursor)
-            state.change = None
-            return
-        checks = CHECKS
+        rules, checks = state.rules.value, CHECKS
         while len(emits) < RECORDS and checks > 0:
             change = state.change
             if change is None:
@@ -274,13 +277,13 @@ class TaintManager(Service[TaintManagerPartition]):
                 if change is None:
                     return
                 state.cursor.policies = change.policies
-                if change.touched:
-                    state.changing.begin(sorted(key for key in state.resources if key.startswith(_CLUSTER)))
+                if kinds := change.kinds(rules):
+                    state.changing.begin(sorted(key for key in state.resources if _kind_of(key) in kinds))
             time = min(change.meta.time or now, now)
             for target in state.changing.portion(emits, checks=checks):
                 checks -= 1
                 resource = state.resources.get(target)
-                if resource is not None and change.touches(ClusterFacts.of(resource.object)):
+                if resource is not None and change.touches(TargetFacts.of(resource), rules):
                     emits += self._decide_due(state, target, time)
                     emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
             if not state.changing:
@@ -366,15 +369,16 @@ class TaintManager(Service[TaintManagerPartition]):
         removed: Collection[Named] = (),
     ) -> ReconciledTaints:
         """Compute the taints that a declared target should have. This changes nothing."""
+        resource = state.resources[target]
         return reconcile_taints(
             state.taints.get(target),
-            state.resources[target],
+            resource,
             state.conditions.get(target, {}),
             time,
             reported,
             grant=state.grants.get(target),
             rules=state.rules.value,
-            policies=state.cursor.policies if state.cursor is not None else (),
+            policies=state.cursor.policies.about(resource.kind) if state.cursor is not None else (),
             evaluate=evaluate,
             addons=state.addons.get(target, _NO_ADDONS),
             removed=removed,
@@ -443,8 +447,8 @@ def _only_a_heartbeat(state: TaintManagerPartition, target: str | None, event: C
 
 
 def _calls_policies(state: TaintManagerPartition, target: str, event: Model | None) -> bool:
-    """Return whether policies are evaluated after a record: a condition changes, or a cluster appears."""
-    if not state.rules.value.policies or not target.startswith(_CLUSTER):
+    """Return whether policies are evaluated after a record: a condition changes, or a target appears."""
+    if not _has_policies(state, target):
         return False
     if isinstance(event, ConditionChanged):
         return newer_condition(event, state.conditions.get(target, {}).get(event.type))
@@ -452,6 +456,18 @@ def _calls_policies(state: TaintManagerPartition, target: str, event: Model | No
         known = state.resources.get(target)
         return known is None or known.uid != event.uid
     return False
+
+
+def _has_policies(state: TaintManagerPartition, target: str) -> bool:
+    """Return whether a policy may act on targets of this kind."""
+    if state.cursor is None or not state.cursor.policies.by_kind:
+        return False
+    return state.cursor.policies.acts_on(_kind_of(target), switched_on=state.rules.value.policies)
+
+
+def _kind_of(target: str) -> str:
+    """Return the kind of a target by its key: `Node/n1`, or `east:Node/n1` in a real cluster."""
+    return target.partition("/")[0].rpartition(":")[2]
 
 
 def _is_node(target: str) -> bool:

@@ -56,7 +56,7 @@ class TaintManagerPartition:
     """The change of a policy that is being applied."""
 
     changing: PendingChecks = field(default_factory=PendingChecks)
-    """The clusters to which it is still to be applied."""
+    """The targets to which it is still to be applied."""
 
     checked: bool = False
     """Whether the check of everything has begun since the restore."""

@@ -9,18 +9,22 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from moorage.apiserver.rules.machine_sets import CAPACITY
-from moorage.apiserver.rules.validation.core import validate_name, validate_taints
+from moorage.apiserver.rules.validation.core import validate_duration, validate_name, validate_taints
 from moorage.apiserver.rules.validation.fields import CheckedField, read
+from moorage.apiserver.rules.validation.match_conditions import check_match_conditions
 from moorage.decide.conditions import grants
 from moorage.decide.kubernetes import names
 from moorage.decide.kubernetes.field_errors import FieldError
 from moorage.decide.kubernetes.selectors import matches_labels
+from moorage.decide.taints.desired.taint_policies import EVERY_CLUSTER
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES
+from moorage.decide.taints.dialects.table import DIALECTS
 from moorage_schemas.keys import split_cluster
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.budgets import EvictionBudgetSpec, EvictionPauseSpec, PodDisruptionBudgetSpec
 from moorage_schemas.resources.machines import MachineSet
 from moorage_schemas.resources.probe_grants import ProbeGrantSpec
+from moorage_schemas.resources.taint_policies import TaintPolicy
 from moorage_schemas.resources.webhook import WebhookSpec
 
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
@@ -129,6 +133,29 @@ def _workload(workload: str) -> list[str]:
     _, namespace, name = parts
     of_namespace = names.check_dns_label(namespace) if namespace else ()
     return [*_cluster(cluster), *of_namespace, *names.check_dns_subdomain(name)]
+
+
+def validate_taint_policy(policy: TaintPolicy) -> list[FieldError]:
+    """Validate a `TaintPolicy`: its targets, conditions and holds, and taints with effects that such targets have."""
+    found = read(policy)
+    spec = found["spec"]
+    targets = spec["targets"]
+    targets["kind"].check_supported(_KINDS)
+    targets["selector"].check_label_selector()
+    if targets["names"].value == []:
+        targets["names"].invalid(_ALL_IF_ABSENT)
+    for name in (*targets["names"].each(), *targets["exclude"].each()):
+        name.broken(names.check_dns_subdomain(name.text))
+    if targets["cluster"].value not in {"", EVERY_CLUSTER}:
+        targets.check(validate_name(targets["cluster"].text, targets["cluster"].path))
+    check_match_conditions(spec)
+    for hold in (spec["addHold"], spec["removeHold"]):
+        if hold.value is not None:
+            hold.check(validate_duration(hold.value, hold.path))
+    dialect = DIALECTS.get(targets["kind"].text)
+    if dialect is not None:
+        found.check(validate_taints(policy.spec.taints, "spec.taints", dialect))
+    return found.errors
 
 
 def validate_machine_set(machine_set: MachineSet) -> list[FieldError]:

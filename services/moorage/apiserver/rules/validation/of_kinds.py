@@ -59,6 +59,7 @@ OBJECTS: Final[Mapping[str, Callable[[Any], list[FieldError]]]] = {
     "Node": lambda one: core.validate_taints(one.spec.taints or []),
     "PodDisruptionBudget": lambda one: moorage.validate_disruption_budget(one.spec),
     "ProbeGrant": lambda one: moorage.validate_probe_grant(one.spec),
+    "TaintPolicy": moorage.validate_taint_policy,
     "Webhook": lambda one: moorage.validate_webhook(one.spec),
 }
 """Rules of typed objects (`Kind.validate`)."""
