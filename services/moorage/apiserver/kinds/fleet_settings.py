@@ -163,6 +163,15 @@ class TaintPolicyKind(OwnKind[Any]):
         if (spec.get("targets") or {}).get("kind") == TargetKind.CLUSTER.value:
             yield from ineffective_evictions(spec, gates)
 
+    @override
+    def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:
+        """Yield how many workloads the policy would make leave, if its taints evict."""
+        from moorage.apiserver.kinds.status.policy_preview import evicts, preview, preview_text
+        from moorage.decide.taints.desired.taint_policies import TaintingPolicy
+
+        if evicts(document):
+            yield preview_text(preview(TaintingPolicy.of(document), records))
+
 
 def _events(found: Object) -> str:
     return ",".join(at(found, "spec", "events") or ("bindings", "evictions"))
