@@ -17,6 +17,7 @@ from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided, GenerationFloor
 from moorage_schemas.journal import StepsTaken
+from moorage_schemas.leave_request import LeaveRequested
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.probe_grant import ProbeGrantChanged
 from moorage_schemas.resource import ResourceDeclared
@@ -225,6 +226,14 @@ EVICTIONS = Topic(
     writer="eviction",
     segments=LASTING,
 )
+EVICTION_REQUESTS = Topic(
+    "eviction-requests",
+    "workload|target|requester",
+    "target",
+    LeaveRequested,
+    Cleanup.COMPACT,
+    writer="gateway",
+)
 GENERATION_FLOORS = Topic(
     "generation-floors",
     "partition of evictions",
@@ -326,6 +335,7 @@ TOPICS: tuple[Topic, ...] = (
     TIMERS,
     TIMER_FIRED,
     EVICTIONS,
+    EVICTION_REQUESTS,
     GENERATION_FLOORS,
     WORKLOAD_CONDITIONS,
     ZONE_MEMBERS,

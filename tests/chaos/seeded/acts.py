@@ -13,6 +13,8 @@ from tests.chaos.seeded.kafka.inputs import OCM, tolerate
 from tests.chaos.seeded.kafka.transactions import Stage, Transactional
 from tests.chaos.seeded.kafka.world import SERVICES, Replica, World
 
+from moorage_schemas.placement import WorkloadBound
+
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
@@ -339,6 +341,27 @@ def _stop_in(world: World, service: str, steps: str, seconds: str) -> str:
     return _in_steps(world, service, steps, lambda replica: replica.pause(float(seconds)))
 
 
+def _leave(world: World, name: str, requester: str, seconds: str = "now") -> str:
+    """Somebody requests that a pod leaves, as it was bound last."""
+    key, bound = f"Pod/default/{name}|", None
+    for entry in world.cluster.entries:
+        if entry.topic == "bindings" and entry.key.startswith(key):
+            bound = None if entry.value is None else WorkloadBound.model_validate_json(entry.value)
+    if bound is None:
+        return "is not bound"
+    world.people.request_leave(requester, bound, None if seconds == "now" else float(seconds))
+    return f"{bound.target.key}, {seconds}"
+
+
+def _withdraw(world: World, name: str, requester: str) -> str:
+    """The requester withdraws all requests about a pod."""
+    leaves = [key for key in world.people.leaves if key.startswith(f"Pod/default/{name}|")]
+    mine = [key for key in leaves if key.endswith(f"/{requester}")]
+    for key in mine:
+        world.people.withdraw_leave(key)
+    return f"{len(mine)} requests"
+
+
 ACTS: Final[Mapping[str, Act]] = {
     "taint": _taint(present=True),
     "untaint": _taint(present=False),
@@ -350,6 +373,8 @@ ACTS: Final[Mapping[str, Act]] = {
     "pod-again": _pod_again,
     "touch": _touch,
     "label": _label,
+    "leave": _leave,
+    "withdraw": _withdraw,
     "managed": _managed,
     "drop": _drop,
     "node": _node,

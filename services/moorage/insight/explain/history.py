@@ -32,6 +32,7 @@ from moorage_schemas.topics import (
     CONDITIONS,
     EVICTION_ANSWERS,
     EVICTION_ASKS,
+    EVICTION_REQUESTS,
     EVICTION_SLOTS,
     EVICTIONS,
     FLEET,
@@ -47,7 +48,7 @@ from moorage_schemas.topics import (
     partition_of,
 )
 
-WHOLE: Final = (TAINTS, EVICTIONS, TIMERS, TIMER_FIRED, EVICTION_ANSWERS, ZONE_GRANTS, RESOURCES)
+WHOLE: Final = (TAINTS, EVICTION_REQUESTS, EVICTIONS, TIMERS, TIMER_FIRED, EVICTION_ANSWERS, ZONE_GRANTS, RESOURCES)
 """The topics that are searched in every partition."""
 
 OF_FLEET: Final = (ZONE_MEMBERS, ZONES, EVICTION_ASKS, EVICTION_SLOTS, BUDGETS)

@@ -13,6 +13,7 @@ from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAske
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.leave_request import LeaveRequested
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -97,6 +98,10 @@ def words(  # noqa: C901, PLR0911, PLR0912 - one case for each event
         case NoExecuteGranted():
             said = "may get its NoExecute taint" if event.granted else "withdrawn: may have no NoExecute taint"
             return f"{target(event.target)} in zone {shown_zone(event.zone)} {said}{_why(event.reason)}"
+        case LeaveRequested():
+            when = f"by {clock(event.deadline)}" if event.deadline else "at once"
+            by = f"{event.requester.key} requests it{_why(event.reason, event.message)}"
+            return f"{workload(event.workload)} off {target(event.target)} {when}: {by}"
         case EvictionAsked():
             what = "is in progress" if event.requested else f"waits for a grant, due at {clock(event.due_time)}"
             return f"{workload(event.workload)} off {target(event.target)} {what}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from tests.chaos.seeded.checker import leaves
 from tests.chaos.seeded.checker.desired_taints import (
     AVAILABLE,
     ROWS,
@@ -178,7 +179,7 @@ def _grant(run: Run, target: str, tainted: Seen | None) -> bool | None:
 
 
 def evictions_are_what_is_due(run: Run) -> Iterator[Violation]:
-    """After quiet each binding's eviction is what the taints and its tolerations say.
+    """After quiet each binding's eviction is what the taints, its tolerations and the requests say.
 
     Who must go now is Requested, or Held by something that is there and concerns it; who must go later is Scheduled
     with that deadline; who may stay is neither Scheduled nor Held (Requested stays Requested). Without its binding no
@@ -201,6 +202,8 @@ def evictions_are_what_is_due(run: Run) -> Iterator[Violation]:
         found, time = tainted.get(target), None
         if evicts(run, target) and found is not None:
             time = must_leave(found.data.get("taints") or (), binding.data.get("tolerations") or ())
+        asked = leaves.time_in_the_end(run, key.partition("|")[0], target, binding)
+        time = min((one for one in (time, asked) if one is not None), default=None)
         if wrong := _wrong(run, tasks.get(f"{key}|{binding.data['generation']}"), time):
             yield Violation(name, binding.where, wrong)
 

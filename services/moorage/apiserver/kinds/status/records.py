@@ -16,6 +16,7 @@ from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.keys import BindingKey, ConditionKey, ResourceKey
+from moorage_schemas.leave_request import LeaveRequested
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
@@ -24,6 +25,7 @@ from moorage_schemas.topics import (
     BINDINGS,
     BUDGETS,
     CONDITIONS,
+    EVICTION_REQUESTS,
     EVICTIONS,
     PLACEMENTS,
     RESOURCES,
@@ -353,6 +355,7 @@ class Records:
         self.placements = Table(WorkloadPlaced, reads.get(PLACEMENTS.short))
         self.bindings = Table(WorkloadBound, reads.get(BINDINGS.short))
         self.evictions = Table(EvictionDecided, reads.get(EVICTIONS.short))
+        self.leaves = Table(LeaveRequested)
         self.timers = Table(SetTimer, reads.get(TIMERS.short))
         self.workload_conditions = GroupedTable(
             WorkloadConditionChanged, _by_workload, reads.get(WORKLOAD_CONDITIONS.short)
@@ -369,6 +372,7 @@ class Records:
             PLACEMENTS.short: self.placements,
             BINDINGS.short: self.bindings,
             EVICTIONS.short: self.evictions,
+            EVICTION_REQUESTS.short: self.leaves,
             TIMERS.short: self.timers,
             WORKLOAD_CONDITIONS.short: self.workload_conditions,
             ZONES.short: self.zones,
