@@ -23,6 +23,7 @@ from tests.conformance import (
     generate_ocm,
     generate_pod_fleets,
     generate_pods,
+    generate_rollouts,
     generate_vectors,
 )
 
@@ -52,6 +53,7 @@ MAKERS: tuple[Callable[[random.Random], Request], ...] = (
     generate_addons.labels,
     generate_devices.device,
     generate_devices.device,  # four operations share it
+    generate_rollouts.rollout,
 )
 PROGRAMS: Mapping[str, frozenset[str]] = {
     "upstream-pods": frozenset(generate_pods.OPERATIONS),

@@ -28,6 +28,7 @@ from tests.conformance import (
     generate_ocm,
     generate_pod_fleets,
     generate_pods,
+    generate_rollouts,
 )
 from tests.support.go_tools import built
 
@@ -241,6 +242,7 @@ def main(only: list[str]) -> int:
         ("nodes", generate_nodes.history, 250),
         ("addons", generate_addons.labels, 250),
         ("devices", generate_devices.device, 1100),
+        ("rollouts", generate_rollouts.rollout, 400),
     ):
         if only and name not in only:
             continue

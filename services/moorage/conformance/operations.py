@@ -19,6 +19,7 @@ from moorage.conformance import (
     disruption_budget,
     karmada_schedule,
     node_pods,
+    ocm_rollout,
     pod_operations,
 )
 from moorage.conformance.cel import cel
@@ -212,6 +213,7 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[RequestFields], Answer], tuple[s
         ocm_schedule,
         ("kind", "now", "level", "placement", "clusters", "decisions", "scores", "clusterSets", "bindings"),
     ),
+    "ocm_rollout": (ocm_rollout.ocm_rollout, ocm_rollout.FIELDS),
     "pod_schedule": (pod_schedule, ("pod", "pods", "nodes", "namespaces", "claims", "volumes")),
     "addon_labels": (addon_labels.addon_labels, addon_labels.FIELDS),
     "ocm_taint_controller": (taint_controller, ("cluster",)),
