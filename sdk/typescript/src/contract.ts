@@ -147,6 +147,7 @@ export interface WorkloadBound {
   preserved?: boolean;
   keptTime?: string | null;
   deployer?: string;
+  version?: string;
   constraints?: PodConstraints | null;
   terminating?: boolean;
 }

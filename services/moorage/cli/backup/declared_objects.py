@@ -56,6 +56,7 @@ _FIRST: Final = (
 
 _LAST: Final = (
     "Placement",
+    "Rollout",
     "ClusterPropagationPolicy",
     "PropagationPolicy",
     "ReplicationController",

@@ -18,6 +18,7 @@ from moorage.apiserver.rules.validation import (
     pod_updates,
     pods,
     rbac,
+    rollouts,
     workloads,
 )
 from moorage.decide.conditions.configuration_rules import validate_configuration
@@ -60,6 +61,7 @@ OBJECTS: Final[Mapping[str, Callable[[Any], list[FieldError]]]] = {
     "PodDisruptionBudget": lambda one: moorage.validate_disruption_budget(one.spec),
     "ProbeGrant": lambda one: moorage.validate_probe_grant(one.spec),
     "TaintPolicy": moorage.validate_taint_policy,
+    "Rollout": rollouts.validate_rollout,
     "Webhook": lambda one: moorage.validate_webhook(one.spec),
 }
 """Rules of typed objects (`Kind.validate`)."""
@@ -97,6 +99,7 @@ UPDATES: Final[Mapping[str, Callable[[_Document, _Document], list[FieldError]]]]
     "PriorityClass": priorities.validate_priority_class_update,
     "ReplicaSet": workloads.validate_same_selector,
     "RoleBinding": rbac.validate_role_binding_update,
+    "Rollout": rollouts.validate_rollout_update,
     "StatefulSet": _stateful_set_update,
 }
 """Rules of changes (`Kind.validate_update`): the document as it is shown, and as it is wanted."""
