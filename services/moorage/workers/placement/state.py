@@ -14,7 +14,7 @@ from moorage.workers.placement.karmada.resource import Demand
 from moorage.workers.placement.karmada.terms import demand_of, rules_of
 from moorage.workers.placement.ocm.controller import SelectionController
 from moorage.workers.placement.pods.controller import PodController
-from moorage.workers.placement.rollouts.controller import RolloutController
+from moorage.workers.placement.rollouts.rollout_controller import RolloutController
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import split_cluster
 

@@ -24,7 +24,7 @@ _HEALTH: Final = f"|{HEALTHY}"
 
 @dataclass(frozen=True, slots=True)
 class ReportedHealth:
-    """What a deployer has reported of a workload on a cluster."""
+    """The last report of a deployer about a workload on a cluster."""
 
     uid: str
     """The uid of the binding; empty if the report named none."""
@@ -135,7 +135,7 @@ class RolloutView:
         return rollout in self._unreadable
 
     def health(self, rollout: str, cluster: str) -> ReportedHealth | None:
-        """Return what was reported last of a rollout on a cluster."""
+        """Return the last report about a rollout on a cluster."""
         return self._health.get(rollout, {}).get(cluster)
 
     def is_bound(self, rollout: str, cluster: str) -> bool:
