@@ -512,6 +512,45 @@ def test_bad_scopes(scope: Json, message: str) -> None:
     assert one(validate_eviction_pause(EvictionPauseSpec.model_validate({"scope": scope}))).startswith(message)
 
 
+FRIDAY = {"cron": "0 22 * * 5", "timeZone": "Europe/Berlin", "duration": "8h"}
+
+
+def test_good_schedules_and_reasons() -> None:
+    for limits in (
+        {"schedule": FRIDAY, "reasons": ["Drain", "Failure"]},
+        {"schedule": {"cron": "@daily", "duration": "1h"}},
+    ):
+        assert validate_eviction_pause(EvictionPauseSpec.model_validate(limits)) == []
+        assert validate_eviction_budget(EvictionBudgetSpec.model_validate({**limits, "maxInWindow": 1})) == []
+
+
+@table(
+    ("limits", "message"),
+    [
+        (
+            {"schedule": {**FRIDAY, "cron": "0 25 * * 5"}},
+            'spec.schedule.cron: Invalid value: "0 25 * * 5": must be a cron',
+        ),
+        ({"schedule": {**FRIDAY, "cron": ""}}, "spec.schedule.cron: Required value"),
+        (
+            {"schedule": {**FRIDAY, "timeZone": "Berlin"}},
+            'spec.schedule.timeZone: Invalid value: "Berlin": must be an IANA',
+        ),
+        ({"schedule": {**FRIDAY, "duration": "8"}}, 'spec.schedule.duration: Invalid value: "8": must be a duration'),
+        (
+            {"schedule": {**FRIDAY, "duration": "0s"}},
+            'spec.schedule.duration: Invalid value: "0s": must be at least 1s',
+        ),
+        ({"reasons": []}, "spec.reasons: Invalid value: []: must have at least one item"),
+        ({"reasons": ["Drain", "Drain"]}, 'spec.reasons[1]: Duplicate value: "Drain"'),
+    ],
+)
+def test_bad_schedules_and_reasons(limits: Json, message: str) -> None:
+    assert one(validate_eviction_pause(EvictionPauseSpec.model_validate(limits))).startswith(message)
+    budget = EvictionBudgetSpec.model_validate({**limits, "maxConcurrent": 1})
+    assert one(validate_eviction_budget(budget)).startswith(message)
+
+
 def test_a_budget_without_an_amount_and_one_with_bad_amounts() -> None:
     assert lines(validate_eviction_budget(EvictionBudgetSpec())) == [
         "spec.maxConcurrent: Required value: at least one of maxConcurrent and maxInWindow must be set"

@@ -111,6 +111,9 @@ def words(  # noqa: C901, PLR0911, PLR0912 - one case for each event
         case EvictionSlot():
             said = "counts" if event.granted else f"held by {', '.join(event.held_by)}"
             return f"{workload(event.workload)} off {target(event.target)} {said}"
+        case BudgetCounted() if event.active is False:
+            until = f" until {clock(event.changes_time)}" if event.changes_time is not None else ""
+            return f"{event.budget.replace('//', '/')} holds nothing{until}: its schedule has no window now"
         case BudgetCounted():
             counts = f"{event.in_progress} in progress, {event.in_window} in the window, {event.held} held"
             return f"{event.budget.replace('//', '/')} allows {event.allowed}: {counts}"

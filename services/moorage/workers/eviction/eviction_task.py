@@ -186,6 +186,7 @@ class OpenRequest:
     time: datetime
     labels: Mapping[str, str]
     zone: str
+    reason: str
 
 
 @dataclass(slots=True)

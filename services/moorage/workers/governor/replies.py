@@ -22,11 +22,14 @@ Write = Callable[[Topic, str, str, Model | None, Meta], None]
 class Replies:
     """Writes the answers of one book. `begin` provides the time and the output for one run of `decide`."""
 
-    def __init__(self, slots: Mapping[str, EvictionSlot]) -> None:
+    def __init__(
+        self, slots: Mapping[str, EvictionSlot], valid_until: Callable[[EvictionSlot], datetime | None]
+    ) -> None:
         self.causes: dict[str, Meta] = {}
         """The causes of the requests, and of the ends of requests, that were read since `decide` last ran."""
 
         self._slots = slots
+        self._valid_until = valid_until
         self._now = datetime.min.replace(tzinfo=UTC)
         self._write: Write = _nowhere
         self._freed: Meta | None = None
@@ -66,6 +69,7 @@ class Replies:
             held_by=held_by,
             revision=known.revision + 1 if known is not None else 1,
             asked=event.revision,
+            reason=event.reason if granted else "",
         )
         cause = self._cause(request.key, "answer", slot.revision, request)
         self._write(EVICTION_SLOTS, request.key, FLEET, slot, cause)
@@ -98,6 +102,7 @@ class Replies:
             held_by=slot.held_by,
             message=message,
             answered_time=self._now,
+            valid_until=self._valid_until(slot),
         )
         self._write(EVICTION_ANSWERS, key, slot.target.key, answer, cause)
 

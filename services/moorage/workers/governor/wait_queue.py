@@ -50,7 +50,7 @@ class EvictionRequest:
     def subject(self) -> Subject:
         """The workload and target, as guards see them."""
         event = self.event
-        return Subject(event.workload.key, event.owner.key, event.target.key, event.zone, event.labels)
+        return Subject(event.workload.key, event.owner.key, event.target.key, event.zone, event.labels, event.reason)
 
     def concerned(self, queue: set[str]) -> set[str]:
         """Return the names that concern it: those of its queue, and the counters for which its patience has ended."""

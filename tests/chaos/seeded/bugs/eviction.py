@@ -303,7 +303,7 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     def guarded(it: Any) -> Guard:
         if it.occasion is Occasion.DECISION:
-            it.state.requests.setdefault(it.place, OpenRequest(it.time, it.binding.traits.labels, it.bound.zone))
+            it.state.requests.setdefault(it.place, OpenRequest(it.time, it.binding.traits.labels, it.bound.zone, ""))
         return guards.guarded(it)
 
     return [(module, "TRANSITIONS", TransitionTable({**module.COLUMNS, Guard: guarded}))]

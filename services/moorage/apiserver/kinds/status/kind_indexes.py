@@ -30,7 +30,7 @@ INDEXES: Final[Mapping[str, tuple[type[Index], ...]]] = {
     "DaemonSet": (OwnerIndex, ReportIndex, NodeIndex, RolloutIndex, DedicatedIndex, DaemonIndex),
     "DedicatedNodes": (DedicatedIndex,),
     "EvictionBudget": (BudgetIndex,),
-    "EvictionPause": (PauseIndex,),
+    "EvictionPause": (PauseIndex, BudgetIndex),
     "MachineSet": (MachineIndex,),
     "ManagedCluster": (TargetIndex, ManagedIndex),
     "ManagedClusterAddOn": (ManagedIndex,),

@@ -15,6 +15,7 @@ from moorage.apiserver.rules.validation.match_conditions import check_match_cond
 from moorage.decide.conditions import grants
 from moorage.decide.kubernetes import names
 from moorage.decide.kubernetes.field_errors import FieldError
+from moorage.decide.kubernetes.recurring_windows import cron_problem, duration_problem, zone_problem
 from moorage.decide.kubernetes.selectors import matches_labels
 from moorage.decide.taints.desired.taint_policies import EVERY_CLUSTER
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES
@@ -75,15 +76,36 @@ def validate_eviction_budget(spec: EvictionBudgetSpec) -> list[FieldError]:
     if at_once.value is None and in_window.value is None:
         at_once.required("at least one of maxConcurrent and maxInWindow must be set")
     _check_amounts(at_once, in_window)
-    _check_scope(found["scope"])
+    _check_applies(found)
     return found.errors
 
 
 def validate_eviction_pause(spec: EvictionPauseSpec) -> list[FieldError]:
-    """Validate the scope of an `EvictionPause`."""
-    scope = read(spec, "spec")["scope"]
-    _check_scope(scope)
-    return scope.errors
+    """Validate the scope, the schedule and the reasons of an `EvictionPause`."""
+    found = read(spec, "spec")
+    _check_applies(found)
+    return found.errors
+
+
+def _check_applies(guard: CheckedField) -> None:
+    """Check which evictions a guard applies to, and when."""
+    _check_scope(guard["scope"])
+    schedule, reasons = guard["schedule"], guard["reasons"]
+    if schedule.is_object:
+        check_schedule(schedule)
+    if reasons.value == []:
+        reasons.invalid(_ALL_IF_ABSENT)
+    seen: set[str] = set()
+    for reason in reasons.each():
+        reason.check_unique(seen)
+
+
+def check_schedule(schedule: CheckedField) -> None:
+    """Check a cron expression, its time zone, and the length of its windows."""
+    for name, problem_of in (("cron", cron_problem), ("timeZone", zone_problem), ("duration", duration_problem)):
+        field = schedule[name]
+        if field.check_set() and (problem := problem_of(field.text)):
+            field.invalid(problem)
 
 
 def _check_scope(scope: CheckedField) -> None:
