@@ -56,7 +56,7 @@ class Scope(OpenModel):
 
 
 class EvictionReason(StrEnum):
-    """The cause of an eviction. If several taints demand it, the first in this order counts."""
+    """The cause of an eviction. If it has several, the first in this order counts."""
 
     FAILURE = "Failure"
     """A taint of the target's health: its node or cluster is not ready, unreachable, out of service or under pressure.
@@ -69,10 +69,10 @@ class EvictionReason(StrEnum):
     """A taint that declares a drain, such as `moorage.io/drain` or `node.kubernetes.io/unschedulable`."""
 
     MAINTENANCE = "Maintenance"
-    """The taint `moorage.io/maintenance`."""
+    """The taint `moorage.io/maintenance`, or the request of a maintenance."""
 
     REQUEST = "Request"
-    """No taint: the eviction was requested."""
+    """Any other request to leave."""
 
 
 class Schedule(OpenModel):

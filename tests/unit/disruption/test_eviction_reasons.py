@@ -6,6 +6,7 @@ from tests.support.tables import table
 
 from moorage.decide.disruption.budgets import ScopeTest, Subject
 from moorage.decide.disruption.eviction_reasons import eviction_reason
+from moorage_schemas.leave_request import Requester, RequesterKind
 from moorage_schemas.resources.budgets import EvictionReason, Scope
 from moorage_schemas.taint import Taint
 
@@ -29,6 +30,20 @@ from moorage_schemas.taint import Taint
 )
 def test_reason(keys: tuple[str, ...], reason: str) -> None:
     assert eviction_reason(Taint(key=key, effect="NoExecute") for key in keys) == reason
+
+
+@table(
+    ("keys", "kinds", "reason"),
+    [
+        ((), ("EvictionRequest",), "Request"),
+        ((), ("Drift", "Maintenance"), "Maintenance"),
+        (("example.com/gpu-broken",), ("Maintenance",), "Taint"),
+        (("moorage.io/maintenance",), ("EvictionRequest",), "Maintenance"),
+    ],
+)
+def test_reason_with_requesters(keys: tuple[str, ...], kinds: tuple[str, ...], reason: str) -> None:
+    taints = [Taint(key=key, effect="NoExecute") for key in keys]
+    assert eviction_reason(taints, [Requester(kind=RequesterKind(kind), name="a") for kind in kinds]) == reason
 
 
 @table(

@@ -16,9 +16,9 @@ from moorage.decide.disruption.budgets import LEAVE_LASTS, Subject, is_guard
 from moorage.decide.disruption.eviction_reasons import eviction_reason
 from moorage.decide.disruption.eviction_transitions import Guard, Occasion
 from moorage.decide.disruption.guard_index import Guards
+from moorage.decide.disruption.leave_verdict import requesters_of, taints_of
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView
-from moorage.workers.eviction.bound_targets import taints_of
 from moorage.workers.eviction.check import EvictionCheck
 from moorage.workers.eviction.eviction_task import OpenRequest, Task
 from moorage.workers.eviction.freshness import is_cluster
@@ -136,8 +136,8 @@ def pauses_of(it: EvictionCheck) -> tuple[str, ...]:
 
 
 def reason_of(it: EvictionCheck) -> str:
-    """Return the reason of the eviction, by the taints that demand it now."""
-    return eviction_reason(taints_of(it.verdict)).value
+    """Return the reason of the eviction, by the taints and requests that demand it now."""
+    return eviction_reason(taints_of(it.verdict), requesters_of(it.verdict)).value
 
 
 def _subject(it: EvictionCheck) -> Subject:
