@@ -137,6 +137,37 @@ def _drop(world: World, kind: str, name: str) -> str:
     return "deleted"
 
 
+def _taint_policy(world: World, kind: str, chosen: str, hold: str, effect: str) -> str:
+    """Somebody taints the targets of a kind that are broken: all, one, or all but one (`!n0`)."""
+    name = f"broken-{kind.lower()}"
+    targets: dict[str, Any] = {"kind": kind}
+    if chosen.startswith("!"):
+        targets["exclude"] = [chosen[1:]]
+    elif chosen != "all":
+        targets["names"] = [chosen]
+    if kind == "ManagedCluster":
+        effect = {"NoSchedule": "NoSelectIfNew", "NoExecute": "NoSelect"}[effect]
+    spec = {
+        "targets": targets,
+        "addOnConditions": [{"conditionType": "Broken", "operator": "In", "statusValues": ["True"]}],
+        "removeOnConditions": [{"conditionType": "Broken", "operator": "In", "statusValues": ["False"]}],
+        "taints": [{"key": f"{name}-{effect.lower()}", "effect": effect}],
+        **({} if hold == "0" else {"addHold": f"{hold}s", "removeHold": "0s"}),
+    }
+    world.people.declare("TaintPolicy", name, spec)
+    return f"{name} of {chosen}"
+
+
+def _broken(world: World, name: str, status: str) -> str:
+    """A probe reports one target, or each of a kind, as broken."""
+    found = [key.partition("//") for key in sorted(world.people.objects) if "//" in key]
+    kinds = ("Node", "Cluster", "ManagedCluster")
+    targets = [(kind, one) for kind, _, one in found if kind in kinds and name in {one, kind}]
+    for kind, one in targets:
+        world.people.report(kind, one, "Broken", status)
+    return f"{len(targets)} targets"
+
+
 def _node(world: World, name: str, zone: str) -> str:
     if f"Node//{name}" in world.people.objects:
         return "is there"
@@ -364,6 +395,8 @@ def _withdraw(world: World, name: str, requester: str) -> str:
 
 ACTS: Final[Mapping[str, Act]] = {
     "taint": _taint(present=True),
+    "taint-policy": _taint_policy,
+    "broken": _broken,
     "untaint": _taint(present=False),
     "report": _report,
     "burst": _burst,

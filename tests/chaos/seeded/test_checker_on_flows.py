@@ -637,12 +637,13 @@ BY_HAND = {
     "owners_know_what_was_there",
     "reports_count_for_their_target",
     "requested_work_has_left",
+    "taint_policies_are_followed",
     "timers_are_forgotten",
     "what_waited_is_read_in_order",
     "who_demands_it_is_named",
     "zones_know_their_nodes",
 }
-"""What `test_checker_leaves.py`, `test_checker_owners.py` and `test_checker_tells.py` plant."""
+"""What `test_checker_leaves.py`, `test_checker_owners.py`, `test_checker_policies.py` and `test_checker_tells.py` plant."""
 
 
 def test_every_promise_has_something_planted_against_it() -> None:

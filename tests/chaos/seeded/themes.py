@@ -485,6 +485,55 @@ def _made_again_meanwhile(rng: Random) -> str:
 
 _INF: Final = math.inf
 
+# TaintPolicies.
+
+
+_POLICED: Final = (("Node", "n0"), ("Cluster", "c0"), ("ManagedCluster", "m0"))
+
+
+def _policy_comes(rng: Random) -> str:
+    """A policy comes, and a target breaks and is mended."""
+    kind, one = rng.choice(_POLICED)
+    return f"0 taint-policy {kind} all 0 NoSchedule; 0.3 broken {one} True; {_gap(rng)} broken {one} False; 1 wait"
+
+
+def _policy_meanwhile(rng: Random) -> str:
+    """A policy comes, or selects other targets, while the taint-manager is away."""
+    kind, one = rng.choice(_POLICED)
+    return (
+        f"0 taint-policy {kind} !{one} 0 NoSchedule; 0.2 broken {kind} True; {_gap(rng)} away taint-manager 4; "
+        f"0.5 taint-policy {kind} all 0 NoSchedule; 6 wait"
+    )
+
+
+def _policy_holds(rng: Random) -> str:
+    """A target breaks for less than the hold, then for good, and the taint-manager may be away at its end."""
+    kind, one = rng.choice(_POLICED)
+    end = rng.choice(["2 wait", "1 away taint-manager 4; 6 wait", "2.8 crash-one taint-manager 1; 3 wait"])
+    return (
+        f"0 taint-policy {kind} all 3 NoSchedule; 0.3 broken {one} True; {rng.choice([1, 2])} broken {one} False; "
+        f"{_gap(rng)} broken {one} True; {end}"
+    )
+
+
+def _policy_chooses(rng: Random) -> str:
+    """A policy selects one target, then all but it. What it has added stays."""
+    kind, one = rng.choice(_POLICED)
+    return (
+        f"0 broken {kind} True; 0.3 taint-policy {kind} {rng.choice([one, f'!{one}'])} 0 NoSchedule; {_gap(rng)} "
+        f"{rng.choice(['wait', f'drop {kind} {one}', f'broken {one} False'])}; 1 wait"
+    )
+
+
+def _policy_evicts(rng: Random) -> str:
+    """A policy's taint evicts, and goes before some of the work has left."""
+    kind, one = rng.choice(_POLICED)
+    return (
+        f"0 pods 3 3; 0.5 taint-policy {kind} all {rng.choice([0, 2])} NoExecute; 0.3 broken {kind} True; "
+        f"{rng.choice([0.3, 3])} broken {rng.choice([kind, one])} False; 2 wait"
+    )
+
+
 THEMES: Final[Mapping[str, Theme]] = {
     "budgets": Theme(
         5,
@@ -516,6 +565,17 @@ THEMES: Final[Mapping[str, Theme]] = {
         rest=(0, 3),
     ),
     "on the way": Theme(0, (_saved_on_its_way,), faulty=0.15),
+    "policies": Theme(
+        0,
+        (_policy_comes, _policy_meanwhile, _policy_holds, _policy_chooses, _policy_evicts),
+        settings={
+            "taint_add_hold": (0, 0, 2),
+            "node_monitor_grace_period": (0,),
+            "feature_gates": ("", "Failover=true"),
+        },
+        kinds=frozenset({"Cluster", "ManagedCluster"}),
+        faulty=0.15,
+    ),
     "clocks": Theme(
         0,
         (_wrong_clock, _wrong_clock, _hasty_timer),

@@ -169,7 +169,9 @@ class TaintPolicyKind(OwnKind[Any]):
         from moorage.apiserver.kinds.status.policy_preview import evicts, preview, preview_text
         from moorage.decide.taints.desired.taint_policies import TaintingPolicy
 
-        if evicts(document):
+        # The gateway of a simulation reads no bindings, and the simulation itself shows who leaves.
+        without_bindings = not records.bindings and records.placements
+        if evicts(document) and not without_bindings:
             yield preview_text(preview(TaintingPolicy.of(document), records))
 
 

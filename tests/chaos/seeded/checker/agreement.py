@@ -24,6 +24,7 @@ from tests.chaos.seeded.checker.evictions import evicts
 from tests.chaos.seeded.checker.guards import concerns, guard_name, subject_of
 from tests.chaos.seeded.checker.matching import must_leave
 from tests.chaos.seeded.checker.parsed_history import EPSILON, Json, Run, Seen, name_of, when
+from tests.chaos.seeded.checker.policies import is_of_a_policy
 from tests.chaos.seeded.checker.violations import Violation
 
 _NEVER = 253402300800.0
@@ -126,7 +127,7 @@ def taints_are_what_is_asked_for(run: Run) -> Iterator[Violation]:
         for identity in sorted(must - carries.keys()):
             yield Violation(name, target, f"{identity[0]}:{identity[1]} is missing")
         for identity, taint in sorted(carries.items()):
-            if identity not in must | may and not _own(kind, taint):
+            if identity not in must | may and not (_own(kind, taint) or _of_policy(run, taint)):
                 yield Violation(name, target, f"{identity[0]}:{identity[1]} is there and nothing asks for it")
 
 
@@ -138,6 +139,11 @@ def _own(kind: str, taint: Json) -> bool:
     return (kind == "Cluster" and "policy" in taint["origins"]) or (
         kind == "ManagedCluster" and bool(taint.get("value"))
     )
+
+
+def _of_policy(run: Run, taint: Json) -> bool:
+    """Whether a TaintPolicy has added a taint; `taint_policies_are_followed` judges it."""
+    return "policy" in taint["origins"] and is_of_a_policy(run, str(taint["key"]))
 
 
 def _asked(run: Run, target: str, resource: Seen, tainted: Seen | None) -> tuple[set[Identity], set[Identity]]:

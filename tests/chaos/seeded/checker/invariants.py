@@ -17,6 +17,7 @@ from tests.chaos.seeded.checker import (
     leaves,
     permission,
     placements,
+    policies,
     reports,
     zones,
 )
@@ -79,6 +80,7 @@ INVARIANTS: Final[tuple[Callable[[Run], Iterator[Violation]], ...]] = (
     placements.available_clusters_are_selected,
     agreement.conditions_are_the_last_reports,
     agreement.taints_are_what_is_asked_for,
+    policies.taint_policies_are_followed,
     zones.zones_know_their_nodes,
     agreement.evictions_are_what_is_due,
     acknowledgements.what_was_reported_is_acknowledged,

@@ -65,6 +65,7 @@ APIS = {
     "DedicatedNodes": "moorage.io/v1alpha1",
     "EvictionBudget": "moorage.io/v1alpha1",
     "EvictionPause": "moorage.io/v1alpha1",
+    "TaintPolicy": "moorage.io/v1alpha1",
 }
 CLUSTER_SCOPED = frozenset(
     {
@@ -77,6 +78,7 @@ CLUSTER_SCOPED = frozenset(
         "DedicatedNodes",
         "EvictionBudget",
         "EvictionPause",
+        "TaintPolicy",
     }
 )
 TEMPLATE: Document = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
