@@ -67,6 +67,7 @@ _LAST: Final = (
     "Job",
     "CronJob",
     "Pod",
+    "EvictionRequest",
 )
 """The kinds of work, and of what places it, in their order. All others come before them, by name."""
 

@@ -10,6 +10,7 @@ from moorage.apiserver.kinds.status.daemon_sets import DaemonIndex
 from moorage.apiserver.kinds.status.disruption import DisruptionIndex
 from moorage.apiserver.kinds.status.guards import BudgetIndex, PauseIndex
 from moorage.apiserver.kinds.status.index import Index
+from moorage.apiserver.kinds.status.leaves import LeaveIndex
 from moorage.apiserver.kinds.status.machines import MachineIndex
 from moorage.apiserver.kinds.status.namespaces import NamespaceIndex
 from moorage.apiserver.kinds.status.ocm import ManagedIndex
@@ -31,6 +32,7 @@ INDEXES: Final[Mapping[str, tuple[type[Index], ...]]] = {
     "DedicatedNodes": (DedicatedIndex,),
     "EvictionBudget": (BudgetIndex,),
     "EvictionPause": (PauseIndex, BudgetIndex),
+    "EvictionRequest": (LeaveIndex,),
     "MachineSet": (MachineIndex,),
     "ManagedCluster": (TargetIndex, ManagedIndex),
     "ManagedClusterAddOn": (ManagedIndex,),

@@ -12,6 +12,7 @@ from moorage.apiserver.rules.validation import (
     core,
     events,
     karmada,
+    lifecycle,
     moorage,
     nodes,
     ocm,
@@ -70,6 +71,7 @@ DOCUMENTS: Final[Mapping[str, Callable[[_Document], list[FieldError]]]] = {
     "ConfigMap": config_data.validate_config_map,
     "DaemonSet": workloads.validate_daemon_set,
     "Deployment": workloads.validate_deployment,
+    "EvictionRequest": lifecycle.validate_eviction_request,
     "Job": workloads.validate_job,
     "Node": nodes.validate_node,
     "Pod": pods.validate_pod,
@@ -81,6 +83,7 @@ DOCUMENTS: Final[Mapping[str, Callable[[_Document], list[FieldError]]]] = {
 
 NEW: Final[Mapping[str, Callable[[_Document], list[FieldError]]]] = {
     "Event": events.validate_event,
+    "EvictionRequest": lifecycle.validate_new_eviction_request,
     "Pod": pods.validate_new_pod,
     "PriorityClass": priorities.validate_priority_class,
     "Secret": config_data.validate_secret,
@@ -93,6 +96,7 @@ UPDATES: Final[Mapping[str, Callable[[_Document, _Document], list[FieldError]]]]
     "DaemonSet": workloads.validate_same_selector,
     "Deployment": workloads.validate_same_selector,
     "Event": events.validate_event_update,
+    "EvictionRequest": lifecycle.validate_eviction_request_update,
     "Job": workloads.validate_job_update,
     "Node": nodes.validate_node_update,
     "Pod": pod_updates.validate_pod_update,
