@@ -33,7 +33,13 @@ ADDRESS = "http://127.0.0.1:8080"
 """Where the gateway of `moorage up` is unless it is told otherwise."""
 
 SECONDS = 120.0
-FOLLOWED = ("README.md", "docs/tutorial.md", "docs/eviction-requests.md", "docs/node-conditions.md")
+FOLLOWED = (
+    "README.md",
+    "docs/tutorial.md",
+    "docs/eviction-requests.md",
+    "docs/node-conditions.md",
+    "docs/rollouts.md",
+)
 PAGES = {name: (ROOT / name).read_text("utf-8") for name in FOLLOWED}
 
 

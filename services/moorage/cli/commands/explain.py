@@ -31,9 +31,9 @@ def explain(
         list[str],
         typer.Argument(
             metavar="KIND [NAMESPACE/]NAME | KIND[.FIELD…]",
-            help="A pod, placement, resourcebinding or clusterresourcebinding; an object that makes pods or is placed "
-            "by a policy, such as a deployment; or a node or cluster. A kind alone, or a field of it, explains its "
-            "structure.",
+            help="A pod, placement, rollout, resourcebinding or clusterresourcebinding; an object that makes pods or "
+            "is placed by a policy, such as a deployment; or a node or cluster. A kind alone, or a field of it, explains "
+            "its structure.",
             show_default=False,
             autocompletion=completion.explained,
         ),
