@@ -32,8 +32,8 @@ def explain(
         typer.Argument(
             metavar="KIND [NAMESPACE/]NAME | KIND[.FIELD…]",
             help="A pod, placement, rollout, resourcebinding or clusterresourcebinding; an object that makes pods or "
-            "is placed by a policy, such as a deployment; or a node or cluster. A kind alone, or a field of it, explains "
-            "its structure.",
+            "is placed by a policy, such as a deployment; or a node or cluster. A kind alone, or a field of it, "
+            "explains its structure.",
             show_default=False,
             autocompletion=completion.explained,
         ),
