@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.component.simulation.copying import applied, ask
 from tests.component.simulation.explained import copy, said
 from tests.support.worlds.measured import shown
 from tests.support.worlds.ocm import OcmWorld
@@ -228,3 +229,15 @@ def test_explain_has_the_reason_for_which_a_canary_stops_it(world: RolloutWorld)
     assert "c2: deployer/test reported Healthy False (2 of 3 replicas crash)" in text
     with pytest.raises(NotFoundError):
         explain_rollout(SnapshotGrounds(copy(world.flow), SETTINGS), "default", "none")
+
+
+def test_a_simulation_shows_the_clusters_that_a_new_rollout_would_get_first() -> None:
+    world = RolloutWorld()
+    world.run()
+    spec = {"placementRef": {"name": "p"}, "version": "v1", "strategy": STRATEGY}
+    metadata = {"name": "web", "namespace": "default"}
+    made = {"apiVersion": "moorage.io/v1alpha1", "kind": "Rollout", "metadata": metadata, "spec": spec}
+    found, _ = ask(copy(world.flow), SETTINGS, applied(made))
+    (row,) = found["decisions"]
+    assert row["to"] == {"state": "Placed", "targets": ["ManagedCluster/c1", "ManagedCluster/c2"]}
+    assert row["reason"] == "MaxFailuresExceeded", "nobody reports in a copy, so the canaries time out"
