@@ -241,3 +241,11 @@ def test_a_simulation_shows_the_clusters_that_a_new_rollout_would_get_first() ->
     (row,) = found["decisions"]
     assert row["to"] == {"state": "Placed", "targets": ["ManagedCluster/c1", "ManagedCluster/c2"]}
     assert row["reason"] == "MaxFailuresExceeded", "nobody reports in a copy, so the canaries time out"
+
+
+def test_without_rollouts_nothing_is_kept_of_them() -> None:
+    world = RolloutWorld()
+    world.run()
+    for partition in range(world.flow.partitions):
+        rollouts = world.flow.state("placement", partition).rollouts
+        assert (list(rollouts.keys()), len(rollouts.work), rollouts.next_time()) == ([], 0, None)
