@@ -643,7 +643,8 @@ BY_HAND = {
     "who_demands_it_is_named",
     "zones_know_their_nodes",
 }
-"""What `test_checker_leaves.py`, `test_checker_owners.py`, `test_checker_policies.py` and `test_checker_tells.py` plant."""
+"""Those against which `test_checker_leaves.py`, `test_checker_owners.py`, `test_checker_policies.py` and
+`test_checker_tells.py` plant something."""
 
 
 def test_every_promise_has_something_planted_against_it() -> None:
