@@ -18,6 +18,7 @@ from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided, GenerationFloor
 from moorage_schemas.journal import StepsTaken
 from moorage_schemas.leave_request import LeaveRequested
+from moorage_schemas.maintenance import MaintenanceProgressed
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.probe_grant import ProbeGrantChanged
 from moorage_schemas.resource import ResourceDeclared
@@ -271,6 +272,9 @@ EVICTION_SLOTS = Topic(
     "eviction-slots", "workload|target|generation", "the fleet", EvictionSlot, Cleanup.COMPACT, writer="governor"
 )
 BUDGETS = Topic("budgets", "budget", "the fleet", BudgetCounted, Cleanup.COMPACT, writer="governor")
+MAINTENANCES = Topic(
+    "maintenances", "maintenance", "the fleet", MaintenanceProgressed, Cleanup.COMPACT, writer="governor"
+)
 WEBHOOK_STATUSES = Topic(
     "webhook-statuses", "webhook", "the fleet", WebhookStatusChanged, Cleanup.COMPACT, writer="webhooks"
 )
@@ -345,6 +349,7 @@ TOPICS: tuple[Topic, ...] = (
     EVICTION_ANSWERS,
     EVICTION_SLOTS,
     BUDGETS,
+    MAINTENANCES,
     WEBHOOK_STATUSES,
     DEAD_LETTERS,
     JOURNAL,

@@ -53,14 +53,15 @@ class MaintenanceWindow(OpenModel):
     """As in a schedule of an EvictionBudget."""
 
     time_zone: str = "UTC"
-    duration: str
+    duration: str = ""
+    """The length of each window, such as `4h`. Required."""
 
 
 class MaintenanceSpec(OpenModel):
     """Which targets are drained, when, and how many at a time."""
 
     targets: MaintenanceTargets = Field(default_factory=MaintenanceTargets)
-    window: MaintenanceWindow
+    window: MaintenanceWindow = Field(default_factory=MaintenanceWindow)
     reason: str = ""
     requested_by: str = ""
     drain_deadline: str | None = None
@@ -83,4 +84,4 @@ class MaintenanceSpec(OpenModel):
 class Maintenance(Resource):
     """A maintenance; cluster-scoped."""
 
-    spec: MaintenanceSpec
+    spec: MaintenanceSpec = Field(default_factory=MaintenanceSpec)

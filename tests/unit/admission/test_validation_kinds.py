@@ -20,11 +20,13 @@ from moorage.apiserver.rules.validation.moorage import (
     validate_eviction_pause,
     validate_machine_set,
     validate_taint_policy,
+    validate_maintenance,
 )
 from moorage.decide.kubernetes.field_errors import FieldError
 from moorage_schemas.resources.budgets import EvictionBudgetSpec, EvictionPauseSpec, PodDisruptionBudgetSpec
 from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.machines import MachineSet
+from moorage_schemas.resources.maintenances import MaintenanceSpec
 from moorage_schemas.resources.policies import ClusterTaintPolicy, PropagationSpec
 from moorage_schemas.resources.taint_policies import TaintPolicy
 
@@ -607,3 +609,43 @@ def test_good_machine_sets() -> None:
 )
 def test_bad_machine_sets(found: MachineSet, message: str) -> None:
     assert one(validate_machine_set(found)).startswith(message)
+
+
+WINDOW = {"cron": "0 1 * * 6", "timeZone": "Europe/Berlin", "duration": "4h"}
+
+
+def test_good_maintenances() -> None:
+    whole = {
+        "targets": {"names": ["n1"], "zones": ["eu/eu-1"], "selector": {"matchLabels": {"pool": "gpu"}}},
+        "window": WINDOW,
+        "drainDeadline": "3h",
+        "releaseAfter": "10m",
+        "order": "Zone",
+        "maxAtOnce": "10%",
+        "minHealthy": 3,
+        "whenNotDrained": "Fail",
+    }
+    for spec in (whole, {"window": {"start": "2026-12-05T01:00:00Z", "duration": "2h"}}):
+        assert validate_maintenance(MaintenanceSpec.model_validate(spec)) == []
+
+
+@table(
+    ("spec", "message"),
+    [
+        ({"window": {"duration": "2h"}}, "spec.window: Invalid value:"),
+        ({"window": {**WINDOW, "start": "2026-12-05T01:00:00Z"}}, "spec.window: Invalid value:"),
+        ({"window": {**WINDOW, "cron": "x"}}, 'spec.window.cron: Invalid value: "x"'),
+        ({"window": {"start": "2026-12-05T01:00:00Z", "duration": "x"}}, "spec.window.duration: Invalid value"),
+        ({"drainDeadline": "soon"}, "spec.drainDeadline: Invalid value"),
+        ({"releaseAfter": "soon"}, "spec.releaseAfter: Invalid value"),
+        ({"maxAtOnce": "two"}, "spec.maxAtOnce: Invalid value"),
+        ({"minHealthy": "120%"}, "spec.minHealthy: Invalid value"),
+        ({"targets": {"names": []}}, "spec.targets.names: Invalid value: []: must have at least one item"),
+        ({"targets": {"names": ["N1"]}}, 'spec.targets.names[0]: Invalid value: "N1"'),
+        ({"targets": {"zones": ["eu-1"]}}, 'spec.targets.zones[0]: Invalid value: "eu-1"'),
+        ({"targets": {"kind": "Cluster"}}, 'spec.targets.kind: Unsupported value: "Cluster"'),
+    ],
+)
+def test_bad_maintenances(spec: Json, message: str) -> None:
+    found = validate_maintenance(MaintenanceSpec.model_validate({"window": WINDOW, **spec}))
+    assert one(found).startswith(message)

@@ -24,6 +24,7 @@ _FIRST: Final = (
     "MoorageConfiguration",
     "EvictionPause",
     "EvictionBudget",
+    "Maintenance",
     "PriorityClass",
     "StorageClass",
     "LimitRange",

@@ -36,6 +36,7 @@ from moorage_schemas.topics import (
     EVICTION_SLOTS,
     EVICTIONS,
     FLEET,
+    MAINTENANCES,
     RESOURCES,
     TAINTS,
     TIMER_FIRED,
@@ -51,7 +52,7 @@ from moorage_schemas.topics import (
 WHOLE: Final = (TAINTS, EVICTION_REQUESTS, EVICTIONS, TIMERS, TIMER_FIRED, EVICTION_ANSWERS, ZONE_GRANTS, RESOURCES)
 """The topics that are searched in every partition."""
 
-OF_FLEET: Final = (ZONE_MEMBERS, ZONES, EVICTION_ASKS, EVICTION_SLOTS, BUDGETS)
+OF_FLEET: Final = (ZONE_MEMBERS, ZONES, EVICTION_ASKS, EVICTION_SLOTS, BUDGETS, MAINTENANCES)
 """The topics that are searched in the partition of the fleet: those that the governor reads and writes."""
 
 OF_TARGETS: Final = (CONDITIONS, WORKLOAD_CONDITIONS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
@@ -14,6 +15,7 @@ from moorage_schemas.condition import ConditionChanged, ConditionReported, Workl
 from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.leave_request import LeaveRequested
+from moorage_schemas.maintenance import MaintenanceProgressed
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -117,6 +119,10 @@ def words(  # noqa: C901, PLR0911, PLR0912 - one case for each event
         case BudgetCounted():
             counts = f"{event.in_progress} in progress, {event.in_window} in the window, {event.held} held"
             return f"{event.budget.replace('//', '/')} allows {event.allowed}: {counts}"
+        case MaintenanceProgressed():
+            stages = Counter(one.stage for one in event.targets)
+            counts = ", ".join(f"{count} {stage}" for stage, count in sorted(stages.items()))
+            return f"Maintenance/{event.name} {event.phase}{f': {counts}' if counts else ''}"
         case ResourceDeclared():
             return f"{event.key.replace('//', '/')} declared, version {event.version}"
         case DeadLettered():

@@ -38,6 +38,7 @@ from moorage_schemas.topics import (
     EVICTIONS,
     FLEET,
     GENERATION_FLOORS,
+    MAINTENANCES,
     PLACEMENTS,
     PROBE_GRANTS,
     RESOURCES,
@@ -83,6 +84,7 @@ _KEYS: Final[Mapping[str, Callable[[Any], str]]] = {
     EVICTION_ANSWERS.short: lambda event: eviction_key(event.workload.key, event.target.key, event.generation),
     EVICTION_SLOTS.short: lambda event: eviction_key(event.workload.key, event.target.key, event.generation),
     BUDGETS.short: lambda event: event.budget,
+    MAINTENANCES.short: lambda event: event.name,
 }
 """Returns the key of an event, by its topic. In the other topics of the contract an event does not have its key."""
 
@@ -106,7 +108,16 @@ _PLACES: Final[Mapping[str, Callable[[str, Any], str | None]]] = {
     EVICTION_ANSWERS.short: lambda key, _: EvictionKey.parse(key).target,
     **{
         topic.short: _fleet
-        for topic in (ZONE_MEMBERS, ZONES, EVICTION_ASKS, EVICTION_SLOTS, BUDGETS, CONFIGURATION, PROBE_GRANTS)
+        for topic in (
+            ZONE_MEMBERS,
+            ZONES,
+            EVICTION_ASKS,
+            EVICTION_SLOTS,
+            BUDGETS,
+            MAINTENANCES,
+            CONFIGURATION,
+            PROBE_GRANTS,
+        )
     },
 }
 """Returns what determines the partition of a record, by its topic; None for a tombstone whose key does not show it."""

@@ -173,6 +173,11 @@ class BudgetBook:
         if not of_binding:
             del self._of_binding[request.binding]
 
+    def held_by(self, binding: str) -> tuple[str, ...]:
+        """Return what holds the eviction of a binding, according to the last answer."""
+        slots = (self._slots.get(key) for key in self._of_binding.get(binding, ()))
+        return next((slot.held_by for slot in slots if slot is not None and not slot.granted), ())
+
     # Decisions.
 
     def next_wake(self) -> datetime | None:

@@ -11,9 +11,10 @@ from moorage.decide.taints.desired.taint_policies import KINDS, PolicyList, Tain
 from moorage.decide.taints.desired.taint_reconciliation import TaintRules
 from moorage.runtime.service import Input
 from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView
+from moorage.workers.taint_manager.maintained_targets import MaintainedTargets
 from moorage_schemas.envelope import Meta
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import CONFIGURATION, RESOURCES, Topic
+from moorage_schemas.topics import CONFIGURATION, MAINTENANCES, RESOURCES, Topic
 
 _PREFIXES = tuple(f"{kind}/" for kind in KINDS)
 _NONE = PolicyList()
@@ -66,6 +67,7 @@ class PolicyView(ConfiguredView):
     configuration: Configuration | None = None
     """The settings to decide by; None for a view that does not follow them."""
 
+    maintained: MaintainedTargets = field(default_factory=MaintainedTargets)
     _known: dict[str, _Known] = field(default_factory=dict)
     _policies: PolicyList = _NONE
     _changes: list[PolicyChange] = field(default_factory=list)
@@ -77,13 +79,21 @@ class PolicyView(ConfiguredView):
 
     @override
     def wants(self, topic: Topic, key: str) -> bool:
-        return ConfiguredView.wants(self, topic, key) or (topic is RESOURCES and key.startswith(_PREFIXES))
+        return (
+            ConfiguredView.wants(self, topic, key)
+            or topic is MAINTENANCES
+            or (topic is RESOURCES and key.startswith(_PREFIXES))
+        )
 
     @override
     def apply(self, record: Input) -> None:
         # the taints that a deleted policy has added stay
         if record.topic is CONFIGURATION:
             ConfiguredView.apply(self, record)
+            return
+        if record.topic is MAINTENANCES:
+            self.maintained.apply(record)
+            self._fresh = True
             return
         known, deleted = self._known.get(record.key), record.event is None
         touched: tuple[TaintingPolicy, ...] = ()

@@ -2,7 +2,8 @@
 
 Consumes:
     `conditions`; from `resources` the targets, with people's taint edits, and the add-ons of managed clusters with
-    their leases; and `zone-grants`, the governor's grants of the taint that evicts.
+    their leases; and `zone-grants`, the governor's grants of the taint that evicts. `maintenances`: the
+    targets that are out of service.
 Keeps:
     Source tables: the latest of them for each target. Changelog: the taints of each target (`taints`). Global view: the
     configuration, every TaintPolicy, and every ClusterTaintPolicy; those count with the feature gate Failover.
@@ -56,6 +57,7 @@ from moorage.runtime.service import Describe, Emit, GlobalView, Input, Needs, Se
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.taint_manager.addon_signals import AddOnSignal, changes_nothing, fold, missing
+from moorage.workers.taint_manager.maintained_targets import differing, has_taint
 from moorage.workers.taint_manager.policies import PolicyView
 from moorage.workers.taint_manager.state import TaintManagerPartition
 from moorage.workers.taint_manager.taint_lines import taint_lines
@@ -67,7 +69,17 @@ from moorage_schemas.keys import ConditionKey, TargetKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.taint import TargetTainted
-from moorage_schemas.topics import CONDITIONS, CONFIGURATION, FLEET, RESOURCES, TAINTS, ZONE_GRANTS, ZONE_MEMBERS, Topic
+from moorage_schemas.topics import (
+    CONDITIONS,
+    CONFIGURATION,
+    FLEET,
+    MAINTENANCES,
+    RESOURCES,
+    TAINTS,
+    ZONE_GRANTS,
+    ZONE_MEMBERS,
+    Topic,
+)
 from moorage_schemas.zone import NoExecuteGranted
 
 _NODE = f"{TargetKind.NODE.value}/"
@@ -90,7 +102,7 @@ class TaintManager(Service[TaintManagerPartition]):
     source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES, ZONE_GRANTS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
     outputs: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS,)
-    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES)
+    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES, MAINTENANCES)
     passes: ClassVar[Mapping[Topic, str]] = MappingProxyType({CONDITIONS: "condition-ingest"})
 
     lines: ClassVar[Mapping[Topic, Describe]] = MappingProxyType({TAINTS: taint_lines})
@@ -184,13 +196,15 @@ class TaintManager(Service[TaintManagerPartition]):
             self._begin_checking(state)
         self._check_all(state, now, emits)
         self._follow_policies(state, now, emits)
+        self._follow_maintenances(state, now, emits)
         for target in isolated(_due(state, now, emits), state.wait_no_more):
             emits += self._decide_due(state, target, now)
         return emits
 
     @override
     def next_wake(self, state: TaintManagerPartition) -> datetime | None:
-        return _AT_ONCE if state.unseen or state.change is not None else state.deadlines.next()
+        is_behind = state.unseen or state.change is not None or state.maintaining
+        return _AT_ONCE if is_behind else state.deadlines.next()
 
     @override
     def reconcile(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
@@ -289,6 +303,23 @@ class TaintManager(Service[TaintManagerPartition]):
             if not state.changing:
                 state.change = None
 
+    def _follow_maintenances(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
+        """Add and remove the taints of maintenances, on a portion of the targets that they concern."""
+        if state.view is None:
+            return
+        maintained = state.view.maintained
+        if state.maintained_version != maintained.version:
+            if state.maintained_version < 0:
+                state.maintained = {target for target, event in state.taints.items() if has_taint(event)}
+            state.maintained_version = maintained.version
+            found = (target for target in differing(maintained, state.maintained) if target in state.resources)
+            state.maintaining.begin(list(found))
+            state.maintained = maintained.targets() & state.resources.keys()
+        for target in state.maintaining.portion(emits) if state.maintaining else ():
+            cause = maintained.meta or self._own_cause(state, "maintenance", target, now)
+            emits += self._decide_due(state, target, now)
+            emits += self._decide(state, target, cause, min(cause.time or now, now), None)
+
     def _resume(self, state: TaintManagerPartition, target: str, now: datetime) -> None:
         """After a restart, note until when held taints are held, and until when add-ons count as available.
 
@@ -382,6 +413,7 @@ class TaintManager(Service[TaintManagerPartition]):
             evaluate=evaluate,
             addons=state.addons.get(target, _NO_ADDONS),
             removed=removed,
+            required=state.view.maintained.taints_of(target) if state.view is not None else (),
         )
 
 

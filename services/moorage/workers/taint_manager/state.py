@@ -73,6 +73,15 @@ class TaintManagerPartition:
     deadlines: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
     """The times of `waits`."""
 
+    maintained: set[str] = field(default_factory=set)
+    """The targets that a maintenance keeps out of service, as far as it is decided."""
+
+    maintained_version: int = -1
+    """The version of the view's maintained targets that was applied. -1 before the first time."""
+
+    maintaining: PendingChecks = field(default_factory=PendingChecks)
+    """The targets to which it is still to be applied."""
+
     tally: SeriesTally[str] = field(default_factory=SeriesTally)
     """The targets that have changed since they were last counted, and the counts."""
 

@@ -8,7 +8,7 @@ from typing import Final
 from moorage.apiserver.kinds.status.controllers import OwnerIndex
 from moorage.apiserver.kinds.status.daemon_sets import DaemonIndex
 from moorage.apiserver.kinds.status.disruption import DisruptionIndex
-from moorage.apiserver.kinds.status.guards import BudgetIndex, PauseIndex
+from moorage.apiserver.kinds.status.guards import BudgetIndex, MaintenanceIndex, PauseIndex
 from moorage.apiserver.kinds.status.index import Index
 from moorage.apiserver.kinds.status.leaves import LeaveIndex
 from moorage.apiserver.kinds.status.machines import MachineIndex
@@ -34,6 +34,7 @@ INDEXES: Final[Mapping[str, tuple[type[Index], ...]]] = {
     "EvictionPause": (PauseIndex, BudgetIndex),
     "EvictionRequest": (LeaveIndex,),
     "MachineSet": (MachineIndex,),
+    "Maintenance": (MaintenanceIndex,),
     "ManagedCluster": (TargetIndex, ManagedIndex),
     "ManagedClusterAddOn": (ManagedIndex,),
     "ManagedClusterSet": (ManagedIndex, SetRoleIndex),

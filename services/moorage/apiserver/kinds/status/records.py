@@ -17,6 +17,7 @@ from moorage_schemas.condition import ConditionChanged, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.keys import BindingKey, ConditionKey, ResourceKey
 from moorage_schemas.leave_request import LeaveRequested
+from moorage_schemas.maintenance import MaintenanceProgressed
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
@@ -27,6 +28,7 @@ from moorage_schemas.topics import (
     CONDITIONS,
     EVICTION_REQUESTS,
     EVICTIONS,
+    MAINTENANCES,
     PLACEMENTS,
     RESOURCES,
     TAINTS,
@@ -364,6 +366,7 @@ class Records:
 
         self.zones = Table(ZoneChanged)
         self.budgets = Table(BudgetCounted)
+        self.maintenances = Table(MaintenanceProgressed)
         self.webhooks = Table(WebhookStatusChanged)
         self.tables: Mapping[str, Table[Any] | GroupedTable[Any]] = {
             RESOURCES.short: self.resources,
@@ -377,6 +380,7 @@ class Records:
             WORKLOAD_CONDITIONS.short: self.workload_conditions,
             ZONES.short: self.zones,
             BUDGETS.short: self.budgets,
+            MAINTENANCES.short: self.maintenances,
             WEBHOOK_STATUSES.short: self.webhooks,
         }
         """The tables by the short names of their topics."""

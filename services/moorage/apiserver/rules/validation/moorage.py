@@ -14,6 +14,7 @@ from moorage.apiserver.rules.validation.fields import CheckedField, read
 from moorage.apiserver.rules.validation.match_conditions import check_match_conditions
 from moorage.decide.conditions import grants
 from moorage.decide.kubernetes import names
+from moorage.decide.kubernetes.durations import seconds_of
 from moorage.decide.kubernetes.field_errors import FieldError
 from moorage.decide.kubernetes.recurring_windows import cron_problem, duration_problem, zone_problem
 from moorage.decide.kubernetes.selectors import matches_labels
@@ -24,6 +25,7 @@ from moorage_schemas.keys import split_cluster
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.budgets import EvictionBudgetSpec, EvictionPauseSpec, PodDisruptionBudgetSpec
 from moorage_schemas.resources.machines import MachineSet
+from moorage_schemas.resources.maintenances import MaintenanceSpec
 from moorage_schemas.resources.probe_grants import ProbeGrantSpec
 from moorage_schemas.resources.taint_policies import TaintPolicy
 from moorage_schemas.resources.webhook import WebhookSpec
@@ -106,6 +108,32 @@ def check_schedule(schedule: CheckedField) -> None:
         field = schedule[name]
         if field.check_set() and (problem := problem_of(field.text)):
             field.invalid(problem)
+
+
+def validate_maintenance(spec: MaintenanceSpec) -> list[FieldError]:
+    """Validate a `Maintenance`: its targets, its window, durations and amounts."""
+    found = read(spec, "spec")
+    targets, window = found["targets"], found["window"]
+    targets["kind"].check_supported((TargetKind.NODE.value,))
+    for name in ("names", "zones"):
+        if targets[name].value == []:
+            targets[name].invalid(_ALL_IF_ABSENT)
+    for one in targets["names"].each():
+        one.check_dns_subdomain()
+    for zone in targets["zones"].each():
+        zone.broken(_zone(zone.text))
+    targets["selector"].check_label_selector()
+    if (window["start"].value is None) == (window["cron"].value is None):
+        window.invalid("exactly one of start and cron must be set", spec.window.model_dump(mode="json", by_alias=True))
+    elif window["start"].value is None:
+        check_schedule(window)
+    elif window["duration"].check_set() and (problem := duration_problem(spec.window.duration)):
+        window["duration"].invalid(problem)
+    for name in ("drainDeadline", "releaseAfter"):
+        if found[name].value is not None and seconds_of(found[name].text) is None:
+            found[name].invalid("must be a duration, such as 90m")
+    _check_amounts(found["maxAtOnce"], found["minHealthy"])
+    return found.errors
 
 
 def _check_scope(scope: CheckedField) -> None:

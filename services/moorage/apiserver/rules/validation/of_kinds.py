@@ -53,6 +53,7 @@ OBJECTS: Final[Mapping[str, Callable[[Any], list[FieldError]]]] = {
     "EvictionPause": lambda one: moorage.validate_eviction_pause(one.spec),
     "Lease": ocm.validate_lease,
     "MachineSet": moorage.validate_machine_set,
+    "Maintenance": lambda one: moorage.validate_maintenance(one.spec),
     "ManagedCluster": ocm.validate_managed_cluster,
     "ManagedClusterAddOn": ocm.validate_add_on,
     "ManagedClusterSet": ocm.validate_cluster_set,

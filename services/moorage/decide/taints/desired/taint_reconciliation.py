@@ -18,6 +18,7 @@ from typing import Any, Final, Protocol
 from moorage.decide.kubernetes.unstructured import part
 from moorage.decide.taints.desired.addons import AddOns, Labels, Named, add_on_labels, is_reporting
 from moorage.decide.taints.desired.from_conditions import (
+    DesiredTaint,
     DesiredTaints,
     Holds,
     Identity,
@@ -377,6 +378,7 @@ def reconcile_taints(
     evaluate: bool = False,
     addons: AddOns | None = None,
     removed: Collection[Named] = (),
+    required: Sequence[DesiredTaint] = (),
 ) -> ReconciledTaints:
     """Return the taints of a target after an event, or after the end of a wait.
 
@@ -402,6 +404,7 @@ def reconcile_taints(
         evaluate: whether policies are evaluated now. If not, only their waiting actions are determined.
         addons: for a managed cluster, its add-ons. If None, the labels stay unchanged.
         removed: as for `add_on_labels`.
+        required: further taints that are required now, whatever the state of the target.
     """
     known = current if current is not None and current.target_uid == resource.uid else None
     generation = (current.generation if current is not None else 0) + 1
@@ -409,6 +412,8 @@ def reconcile_taints(
     said = {} if is_leaving else conditions
     desired = _desired(known, resource, said, now, generation=generation, grant=grant, holds=rules.holds)
     desired.work_out(resource)
+    if not desired.decided_there:
+        desired.active.update((taint.identity, taint) for taint in required)
     applied = known.wishes_applied if known is not None else 0
     edits = sorted((edit for edit in resource.wishes if edit.generation > applied), key=lambda edit: edit.generation)
     merged = _work_out(desired, resource, edits, rules, policies, evaluate=evaluate)
