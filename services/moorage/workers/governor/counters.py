@@ -69,7 +69,7 @@ class BudgetCounter(Counter):
     @property
     def allowed(self) -> int:
         """The number of further evictions that it allows now. Outside of the windows of its schedule, any number."""
-        if not self._windows.is_active(self.key):
+        if self.budget.windows is not None and not self._windows.is_active(self.key):
             return _UNBOUNDED
         at_a_time, in_window = self.limits()
         return max(0, min(at_a_time - self.progress, in_window - len(self.window)))
