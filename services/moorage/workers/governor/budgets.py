@@ -33,7 +33,7 @@ from moorage.workers.governor.guard_measures import budget_measures, counted_dis
 from moorage.workers.governor.in_flight import InFlight, subject_of
 from moorage.workers.governor.replies import Replies, Write
 from moorage.workers.governor.view import BoundWorkload, GovernorView, Marks
-from moorage.workers.governor.wait_queue import Counter, EvictionRequest, ReadyQueues, WaitQueue, WaitQueueKey
+from moorage.workers.governor.wait_queue import Counter, GrantRequest, ReadyQueues, WaitQueue, WaitQueueKey
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAsked, EvictionSlot
 from moorage_schemas.keys import EvictionKey
@@ -59,7 +59,7 @@ class BudgetBook:
         self._counters = Counters(
             settings.resource_eviction_rate, timedelta(seconds=settings.disruption_budget_patience)
         )
-        self._requests: dict[str, EvictionRequest] = {}
+        self._requests: dict[str, GrantRequest] = {}
         self._slots: dict[str, EvictionSlot] = {}
         self._in_flight = InFlight(self._counters, self._slots, self._requests)
         self._statuses = BudgetStatuses(self._counters)
@@ -161,11 +161,11 @@ class BudgetBook:
                 return
             self._forget(known)
         self._ended.pop(key, None)
-        request = self._requests[key] = EvictionRequest(key, event)
+        request = self._requests[key] = GrantRequest(key, event)
         self._of_binding.setdefault(request.binding, {})[key] = None
         self._new_requests[key] = None
 
-    def _forget(self, request: EvictionRequest) -> None:
+    def _forget(self, request: GrantRequest) -> None:
         self._dequeue(request)
         del self._requests[request.key]
         of_binding = self._of_binding[request.binding]
@@ -350,7 +350,7 @@ class BudgetBook:
         if bound is not None and bound.generation == request.event.generation:
             self._queue_of(request, bound).add(request)
 
-    def _queue_of(self, request: EvictionRequest, bound: BoundWorkload) -> WaitQueue:
+    def _queue_of(self, request: GrantRequest, bound: BoundWorkload) -> WaitQueue:
         subject = request.subject
         counters: list[Counter] = []
         overrun: list[Counter] = []
@@ -380,7 +380,7 @@ class BudgetBook:
         self._counters.stale.update((counter.key, None) for counter in counters)
         return queue
 
-    def _dequeue(self, request: EvictionRequest) -> None:
+    def _dequeue(self, request: GrantRequest) -> None:
         queue = request.queue
         if queue is None:
             return
@@ -447,7 +447,7 @@ class BudgetBook:
             if ready.push(queue, counter):
                 return
 
-    def _grant(self, request: EvictionRequest) -> None:
+    def _grant(self, request: GrantRequest) -> None:
         self._left -= 1
         rate = self._counters.rate
         limited = request.queue is not None and rate in request.queue.counters
@@ -523,7 +523,7 @@ def _supersedes(event: EvictionAsked, known: EvictionAsked) -> bool:
     return not known.requested and (event.labels, event.zone, event.reason) != (known.labels, known.zone, known.reason)
 
 
-def _patience_end(counter: Counter, request: EvictionRequest) -> datetime | None:
+def _patience_end(counter: Counter, request: GrantRequest) -> datetime | None:
     """Return the time from which a counter no longer holds a request; None for never."""
     if counter.patience is None:
         return None

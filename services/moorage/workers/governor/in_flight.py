@@ -22,7 +22,7 @@ from moorage.decide.disruption.budgets import LEAVE_LASTS, Subject, is_pod, own_
 from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import RECORDS
 from moorage.workers.governor.counters import BudgetCounter, Counters, DisruptionCounter
-from moorage.workers.governor.wait_queue import EvictionRequest
+from moorage.workers.governor.wait_queue import GrantRequest
 from moorage_schemas.budget import EvictionSlot
 from moorage_schemas.keys import EvictionKey
 
@@ -54,7 +54,7 @@ class InFlight:
     """
 
     def __init__(
-        self, counters: Counters, slots: dict[str, EvictionSlot], requests: Mapping[str, EvictionRequest]
+        self, counters: Counters, slots: dict[str, EvictionSlot], requests: Mapping[str, GrantRequest]
     ) -> None:
         self._counters = counters
         self._slots = slots

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from moorage.workers.governor.wait_queue import EvictionRequest
+from moorage.workers.governor.wait_queue import GrantRequest
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionSlot
 from moorage_schemas.envelope import Meta, event_id
@@ -52,7 +52,7 @@ class Replies:
         self.causes.clear()
 
     def record(
-        self, request: EvictionRequest, *, granted: bool, message: str, held_by: tuple[str, ...] = ()
+        self, request: GrantRequest, *, granted: bool, message: str, held_by: tuple[str, ...] = ()
     ) -> EvictionSlot:
         """Write an answer and its slot."""
         event, known = request.event, self._slots.get(request.key)
@@ -76,7 +76,7 @@ class Replies:
         self._answer(request.key, slot, message, cause)
         return slot
 
-    def repeat(self, request: EvictionRequest) -> None:
+    def repeat(self, request: GrantRequest) -> None:
         """Write an answer again, because it may have been lost."""
         slot = self._slots[request.key]
         message = "" if slot.granted else f"held by {', '.join(slot.held_by)}"
@@ -106,7 +106,7 @@ class Replies:
         )
         self._write(EVICTION_ANSWERS, key, slot.target.key, answer, cause)
 
-    def _cause(self, key: str, what: str, revision: int, request: EvictionRequest | None = None) -> Meta:
+    def _cause(self, key: str, what: str, revision: int, request: GrantRequest | None = None) -> Meta:
         """Return the cause of a record: the request that was just read, the latest record of the view, or the time.
 
         No cause is used twice for one request, because the ids of the output follow from it.
