@@ -19,8 +19,8 @@ from moorage.apiserver.rules.validation.moorage import (
     validate_eviction_budget,
     validate_eviction_pause,
     validate_machine_set,
-    validate_taint_policy,
     validate_maintenance,
+    validate_taint_policy,
 )
 from moorage.decide.kubernetes.field_errors import FieldError
 from moorage_schemas.resources.budgets import EvictionBudgetSpec, EvictionPauseSpec, PodDisruptionBudgetSpec

@@ -1,4 +1,4 @@
-"""Maintenance of targets: which begin, which are released, and what holds them (docs/decisions/0087).
+"""Maintenance of targets: which begin, which are released, and what holds them (docs/decisions/0085).
 
 One function computes the next state of a run from the last one, the targets and the time. It may be called at any time
 and any number of times. All instants are absolute: a run records its begin, its deadline and its end.
