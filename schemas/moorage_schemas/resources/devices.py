@@ -9,13 +9,19 @@ from __future__ import annotations
 from pydantic import Field
 
 from moorage_schemas.base import OpenModel, Timestamp
-from moorage_schemas.resources.meta import Resource
+from moorage_schemas.resources.meta import ObjectMeta
 from moorage_schemas.resources.node import OpenTaint
 from moorage_schemas.resources.pod import NodeSelector
 from moorage_schemas.taint import Toleration
 
 Number = str | int | float
 """A quantity, as people write it."""
+
+
+class DeviceObject(OpenModel):
+    """Any object of this group. The gateway does not serve them yet."""
+
+    metadata: ObjectMeta = Field(default_factory=ObjectMeta)
 
 
 class OpenDeviceToleration(Toleration, OpenModel):
@@ -95,7 +101,7 @@ class ResourceSliceSpec(OpenModel):
     shared_counters: list[CounterSet] | None = None
 
 
-class ResourceSlice(Resource):
+class ResourceSlice(DeviceObject):
     """Devices that a driver publishes; cluster-scoped."""
 
     spec: ResourceSliceSpec = Field(default_factory=ResourceSliceSpec)
@@ -119,7 +125,7 @@ class DeviceClassSpec(OpenModel):
     selectors: list[DeviceSelector] | None = None
 
 
-class DeviceClass(Resource):
+class DeviceClass(DeviceObject):
     """A name for a sort of devices; cluster-scoped."""
 
     spec: DeviceClassSpec = Field(default_factory=DeviceClassSpec)
@@ -220,7 +226,7 @@ class ResourceClaimStatus(OpenModel):
     reserved_for: list[ResourceClaimConsumerReference] | None = None
 
 
-class ResourceClaim(Resource):
+class ResourceClaim(DeviceObject):
     """A claim to devices."""
 
     spec: ResourceClaimSpec = Field(default_factory=ResourceClaimSpec)
@@ -244,7 +250,7 @@ class DeviceTaintRuleSpec(OpenModel):
     taint: OpenTaint
 
 
-class DeviceTaintRule(Resource):
+class DeviceTaintRule(DeviceObject):
     """Adds a taint to devices; cluster-scoped."""
 
     spec: DeviceTaintRuleSpec

@@ -24,6 +24,7 @@ from moorage_schemas.condition import ConditionChanged, ConditionStatus, Workloa
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import binding_key, condition_key, eviction_key, leave_key, workload_condition_key
 from moorage_schemas.leave_request import LeaveRequested, Requester, RequesterKind
+from moorage_schemas.maintenance import MaintenanceProgressed
 from moorage_schemas.placement import PlacedTarget, PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -36,6 +37,7 @@ from moorage_schemas.topics import (
     CONDITIONS,
     EVICTION_REQUESTS,
     EVICTIONS,
+    MAINTENANCES,
     PLACEMENTS,
     RESOURCES,
     TAINTS,
@@ -55,6 +57,7 @@ CLUSTERS = ("c1", "c2", "c3")
 SETS = ("s1", "s2")
 GUARDS = ("EvictionPause//g1", "EvictionPause//g2", "EvictionBudget//g1", "PodDisruptionBudget/default/g1")
 REQUESTS = ("er1", "er2")
+MAINTAINED = ("m1", "m2")
 POLICIES = ("PropagationPolicy/default/pp1", "ClusterPropagationPolicy//pp1")
 
 
@@ -77,12 +80,13 @@ class Fleet:
             EVICTION_REQUESTS: self._leave,
             WORKLOAD_CONDITIONS: self._report,
             BUDGETS: self._budget,
+            MAINTENANCES: self._maintenance,
             WEBHOOK_STATUSES: self._webhook,
             TIMERS: self._timer,
             ZONES: self._zone,
         }
         assert set(makers) == set(READ)
-        weights = (8, 2, 3, 4, 2, 2, 1, 3, 1, 1, 1, 1)
+        weights = (8, 2, 3, 4, 2, 2, 1, 3, 1, 1, 1, 1, 1)
         for topic in self._random.choices(tuple(makers), weights, k=count):
             self._count += 1
             key, event = makers[topic]()
@@ -92,7 +96,7 @@ class Fleet:
         makers = (
             *(self._node, self._node, self._machine_set, self._pod, self._deployment, self._config_map, self._policy),
             *(self._guard, self._managed_cluster, self._managed_cluster, self._set, self._bound_set, self._add_on),
-            self._eviction_request,
+            *(self._eviction_request, self._maintained),
         )
         document = self._random.choice(makers)()
         metadata = document["metadata"]
@@ -141,6 +145,10 @@ class Fleet:
         if kind == "PodDisruptionBudget":
             return _object("policy/v1", kind, name, namespace, spec={"maxUnavailable": 1, "selector": {}})
         return _object("moorage.io/v1alpha1", kind, name, spec={})
+
+    def _maintained(self) -> dict[str, Any]:
+        spec = {"targets": {"kind": "Node"}, "start": "2026-01-01T00:00:00Z", "duration": "1h"}
+        return _object("moorage.io/v1alpha1", "Maintenance", self._random.choice(MAINTAINED), spec=spec)
 
     def _managed_cluster(self) -> dict[str, Any]:
         labels = {SET_LABEL: self._random.choice(SETS), "tier": self._random.choice("xy")}
@@ -282,6 +290,11 @@ class Fleet:
         budget = self._random.choice((*GUARDS[2:], "resource-eviction-rate"))
         allowed = self._random.randint(0, 3)
         return budget, BudgetCounted(budget=budget, generation=self._count, allowed=allowed, counted_time=NOW)
+
+    def _maintenance(self) -> tuple[str, Model]:
+        name = self._random.choice(MAINTAINED)
+        phase = self._random.choice(("Scheduled", "Running"))
+        return name, MaintenanceProgressed(name=name, uid="u", generation=self._count, kind="Node", phase=phase)
 
     def _webhook(self) -> tuple[str, Model]:
         status = WebhookStatusChanged(uid="u1", generation=1, backlog=self._count, written_time=NOW)

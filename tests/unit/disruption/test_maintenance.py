@@ -15,8 +15,8 @@ from moorage.decide.disruption.maintenance import (
     MaintenancePhase,
     MaintenancePlan,
     MaintenanceRun,
+    MaintenanceTarget,
     NextStep,
-    TargetFacts,
     TargetStage,
     next_step,
 )
@@ -51,16 +51,16 @@ class Fleet:
     began: list[str] = field(default_factory=list)
     last: NextStep | None = None
 
-    def facts(self) -> dict[str, TargetFacts]:
+    def facts(self) -> dict[str, MaintenanceTarget]:
         return {name: self._fact(name) for name in self.leaves_after}
 
-    def _fact(self, name: str) -> TargetFacts:
+    def _fact(self, name: str) -> MaintenanceTarget:
         one = self.run.targets.get(name) if self.run is not None else None
         after = self.leaves_after[name]
         is_out = one is not None and one.stage in OUT_OF_SERVICE
         gone = is_out and after is not None and one is not None and self.now >= one.since + timedelta(seconds=after)
         work = () if gone else (f"Pod/shop/{name}-db (PodDisruptionBudget/shop/db)",)
-        return TargetFacts(name, self.zones.get(name, "/"), {}, ready=name not in self.broken, remaining=work)
+        return MaintenanceTarget(name, self.zones.get(name, "/"), {}, ready=name not in self.broken, remaining=work)
 
     def step(self) -> NextStep:
         """Decide until nothing changes."""

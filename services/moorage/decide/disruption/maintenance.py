@@ -57,7 +57,7 @@ class MaintenancePhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TargetFacts:
+class MaintenanceTarget:
     """A declared target, as a maintenance sees it."""
 
     name: str
@@ -152,7 +152,7 @@ class MaintenancePlan:
             otherwise=spec.when_not_drained,
         )
 
-    def selected(self, target: TargetFacts) -> bool:
+    def selected(self, target: MaintenanceTarget) -> bool:
         """Return whether a target of its kind belongs to it."""
         return (
             (self.names is None or target.name in self.names)
@@ -176,7 +176,7 @@ class MaintenancePlan:
 
 
 def next_step(
-    plan: MaintenancePlan, run: MaintenanceRun | None, targets: Mapping[str, TargetFacts], now: datetime
+    plan: MaintenancePlan, run: MaintenanceRun | None, targets: Mapping[str, MaintenanceTarget], now: datetime
 ) -> NextStep:
     """Return what follows for a maintenance.
 
@@ -203,7 +203,7 @@ def next_step(
 
 
 def _follow(
-    plan: MaintenancePlan, run: MaintenanceRun, targets: Mapping[str, TargetFacts], now: datetime
+    plan: MaintenancePlan, run: MaintenanceRun, targets: Mapping[str, MaintenanceTarget], now: datetime
 ) -> MaintenanceRun:
     """Follow the targets: new ones wait, deleted ones are left out, drained ones are released after their time."""
     chosen = sorted((one for one in targets.values() if plan.selected(one)), key=lambda one: _place(plan, one))
@@ -213,7 +213,7 @@ def _follow(
     )
 
 
-def _moved(plan: MaintenancePlan, one: TargetRun, facts: TargetFacts, now: datetime) -> TargetRun:
+def _moved(plan: MaintenancePlan, one: TargetRun, facts: MaintenanceTarget, now: datetime) -> TargetRun:
     if one.stage in {TargetStage.DRAINING, TargetStage.KEPT}:
         if facts.remaining:
             return replace(one, held_by=facts.remaining)
@@ -224,7 +224,7 @@ def _moved(plan: MaintenancePlan, one: TargetRun, facts: TargetFacts, now: datet
 
 
 def _begin(
-    plan: MaintenancePlan, run: MaintenanceRun, targets: Mapping[str, TargetFacts], now: datetime
+    plan: MaintenancePlan, run: MaintenanceRun, targets: Mapping[str, MaintenanceTarget], now: datetime
 ) -> MaintenanceRun:
     """Begin with as many targets as may be out of service."""
     found, total = dict(run.targets), len(run.targets)
@@ -289,7 +289,7 @@ def _due(plan: MaintenancePlan, run: MaintenanceRun, now: datetime) -> datetime:
     return min(times)
 
 
-def _place(plan: MaintenancePlan, one: TargetFacts) -> tuple[str, str]:
+def _place(plan: MaintenancePlan, one: MaintenanceTarget) -> tuple[str, str]:
     return (one.zone if plan.order is MaintenanceOrder.ZONE else "", one.name)
 
 

@@ -13,8 +13,8 @@ from moorage.decide.disruption.maintenance import (
     MaintenancePhase,
     MaintenancePlan,
     MaintenanceRun,
+    MaintenanceTarget,
     NextStep,
-    TargetFacts,
     TargetRun,
     TargetStage,
     next_step,
@@ -85,16 +85,16 @@ class MaintenanceBook:
         view: GovernorView,
         now: datetime,
         held_by: HeldBy,
-    ) -> Mapping[str, TargetFacts]:
+    ) -> Mapping[str, MaintenanceTarget]:
         """Return the nodes that it selects. Outside of its windows none is looked at."""
         is_open = run is not None and run.phase is MaintenancePhase.RUNNING and now < run.window.end
         if not is_open and plan.window_at(now) is None:
             return {}
         found = {}
         for name, zone, labels, ready in view.home_nodes():
-            facts = TargetFacts(name, zone, labels, ready)
+            facts = MaintenanceTarget(name, zone, labels, ready)
             if plan.selected(facts):
-                found[name] = TargetFacts(name, zone, labels, ready, _remaining(view, f"Node/{name}", held_by))
+                found[name] = MaintenanceTarget(name, zone, labels, ready, _remaining(view, f"Node/{name}", held_by))
         return found
 
     def _put(self, key: str, event: MaintenanceProgressed | None, now: datetime, write: Write) -> None:
