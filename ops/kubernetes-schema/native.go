@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	lifecyclev1alpha1 "k8s.io/api/lifecycle/v1alpha1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,16 +37,17 @@ var roots = map[string][]any{
 		metav1.Status{}, metav1.List{}},
 	"apps/v1": {appsv1.Deployment{}, appsv1.ReplicaSet{}, appsv1.StatefulSet{}, appsv1.DaemonSet{},
 		appsv1.ControllerRevision{}},
-	"batch/v1":               {batchv1.Job{}, batchv1.CronJob{}},
-	"autoscaling/v2":         {autoscalingv2.HorizontalPodAutoscaler{}},
-	"networking.k8s.io/v1":   {networkingv1.Ingress{}, networkingv1.NetworkPolicy{}},
-	"scheduling.k8s.io/v1":   {schedulingv1.PriorityClass{}},
-	"storage.k8s.io/v1":      {storagev1.StorageClass{}},
-	"discovery.k8s.io/v1":    {discoveryv1.EndpointSlice{}},
-	"policy/v1":              {policyv1.PodDisruptionBudget{}, policyv1.Eviction{}},
-	"autoscaling/v1":         {autoscalingv1.Scale{}},
-	"coordination.k8s.io/v1": {coordinationv1.Lease{}},
-	"events.k8s.io/v1":       {eventsv1.Event{}},
+	"batch/v1":                  {batchv1.Job{}, batchv1.CronJob{}},
+	"autoscaling/v2":            {autoscalingv2.HorizontalPodAutoscaler{}},
+	"networking.k8s.io/v1":      {networkingv1.Ingress{}, networkingv1.NetworkPolicy{}},
+	"scheduling.k8s.io/v1":      {schedulingv1.PriorityClass{}},
+	"storage.k8s.io/v1":         {storagev1.StorageClass{}},
+	"discovery.k8s.io/v1":       {discoveryv1.EndpointSlice{}},
+	"policy/v1":                 {policyv1.PodDisruptionBudget{}, policyv1.Eviction{}},
+	"autoscaling/v1":            {autoscalingv1.Scale{}},
+	"coordination.k8s.io/v1":    {coordinationv1.Lease{}},
+	"events.k8s.io/v1":          {eventsv1.Event{}},
+	"lifecycle.k8s.io/v1alpha1": {lifecyclev1alpha1.EvictionRequest{}},
 	"rbac.authorization.k8s.io/v1": {rbacv1.Role{}, rbacv1.RoleBinding{}, rbacv1.ClusterRole{},
 		rbacv1.ClusterRoleBinding{}},
 	"authorization.k8s.io/v1": {authorizationv1.SelfSubjectAccessReview{}, authorizationv1.SubjectAccessReview{},

@@ -41,6 +41,9 @@ class EvictionAsked(Model):
     requested: bool = False
     """Whether the eviction has been Requested."""
 
+    reason: Annotated[str, Field(exclude_if=lambda reason: not reason)] = ""
+    """The cause of the eviction, an `EvictionReason`. Empty in records of earlier versions."""
+
 
 class EvictionAnswered(Model):
     """The governor's answer. Topic `eviction-answers`, keyed like the eviction, partitioned by the target."""
@@ -65,6 +68,9 @@ class EvictionAnswered(Model):
     """What holds the eviction, or why it is granted nevertheless (patience), as text."""
 
     answered_time: Timestamp
+    valid_until: Annotated[Timestamp | None, Field(exclude_if=lambda time: time is None)] = None
+    """When a guard with a schedule begins to hold. From then on a grant has no effect. None if there is no such guard.
+    """
 
 
 class EvictionSlot(Model):
@@ -99,6 +105,8 @@ class EvictionSlot(Model):
     windows."""
 
     held_by: tuple[str, ...] = ()
+    reason: Annotated[str, Field(exclude_if=lambda reason: not reason)] = ""
+    """The cause of the eviction, as in its request."""
 
 
 class BudgetCounted(Model):
@@ -130,6 +138,12 @@ class BudgetCounted(Model):
 
     allowed_since: Annotated[Timestamp | None, Field(exclude_if=lambda time: time is None)] = None
     """For a PodDisruptionBudget: since when it allows an eviction, or allows none, or cannot be computed."""
+
+    active: Annotated[bool | None, Field(exclude_if=lambda active: active is None)] = None
+    """For a budget or a pause with a schedule: whether it holds evictions now."""
+
+    changes_time: Annotated[Timestamp | None, Field(exclude_if=lambda time: time is None)] = None
+    """For a budget or a pause with a schedule: when `active` changes next."""
 
     tokens: float = 0.0
     """For a rate: what was left of its token at `counted_time`."""

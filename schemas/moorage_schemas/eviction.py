@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from moorage_schemas.base import Model, Timestamp
+from moorage_schemas.leave_request import Requester
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.taint import Taint
 
@@ -83,6 +84,9 @@ class EvictionDecided(Model):
 
     taints: tuple[Taint, ...] = ()
     """The taints that cause the eviction."""
+
+    requesters: Annotated[tuple[Requester, ...], Field(exclude_if=lambda found: not found)] = ()
+    """The requesters whose requests cause the eviction, by kind and name. Empty if only taints do."""
 
     taint_generation: int = 0
     reason: str = ""

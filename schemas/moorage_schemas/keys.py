@@ -125,6 +125,24 @@ class EvictionKey(NamedTuple):
         return f"{self.workload}|{self.target}|{self.generation}"
 
 
+class LeaveKey(NamedTuple):
+    """Key of a request to leave: its binding, and its requester (`Kind/name`)."""
+
+    workload: str
+    target: str
+    requester: str
+
+    @classmethod
+    def parse(cls, key: str) -> Self:
+        """Parse a key. Parts that the key does not have are empty."""
+        workload, _, rest = key.partition("|")
+        target, _, requester = rest.partition("|")
+        return cls(workload, target, requester)
+
+    def __str__(self) -> str:
+        return f"{self.workload}|{self.target}|{self.requester}"
+
+
 def split_cluster(key: str) -> tuple[str, str]:
     """The cluster that a key begins with, empty for the home fleet, and the rest of the key."""
     head, colon, rest = key.partition(":")
@@ -153,3 +171,8 @@ def binding_key(workload: WorkloadRef | str, target: TargetRef | str) -> str:
 def eviction_key(workload: WorkloadRef | str, target: TargetRef | str, generation: int) -> str:
     """The record key of an eviction."""
     return f"{workload}|{target}|{generation}"
+
+
+def leave_key(workload: WorkloadRef | str, target: TargetRef | str, requester: str) -> str:
+    """The record key of a request to leave. The requester is `Kind/name`."""
+    return f"{workload}|{target}|{requester}"

@@ -87,6 +87,49 @@ class DecisionGroupStatus(Model):
     """The number of clusters in the group."""
 
 
+class RolledOutCluster(Model):
+    """A cluster that has a version of a rollout's workload."""
+
+    name: str
+    generation: int = Field(ge=1)
+    """The generation of its binding. From `RolloutProgressed.version_generation` on, it has the present version."""
+
+    since: Timestamp
+    """When the version was released to it."""
+
+
+class RolloutGroupStatus(Model):
+    """The progress of one decision group."""
+
+    index: int = Field(ge=0)
+    name: str = ""
+    clusters: int = 0
+    released: int = 0
+    """How many have the present version. The following numbers are parts of it, and the rest is progressing."""
+
+    succeeded: int = 0
+    failed: int = 0
+    timed_out: int = 0
+
+
+class RolloutProgressed(Model):
+    """The progress of a rollout."""
+
+    version: str
+    version_generation: int = Field(ge=1)
+    """The generation of the decision with which the version began."""
+
+    clusters: tuple[RolledOutCluster, ...] = ()
+    """All clusters that have a version, sorted by name."""
+
+    groups: tuple[RolloutGroupStatus, ...] = ()
+    failing: tuple[str, ...] = ()
+    """The first clusters that failed or timed out, at most ten, sorted by name."""
+
+    stopped: bool = False
+    """Whether more clusters failed than may, so that no other cluster gets the version."""
+
+
 class WorkloadPlaced(Model):
     """The decision on one workload, with its reasons. Topic `placements`, keyed by the workload."""
 
@@ -173,6 +216,9 @@ class WorkloadPlaced(Model):
 
     conditions: tuple[PlacementCondition, ...] = ()
     """For a `Placement`: its conditions."""
+
+    rollout: Annotated[RolloutProgressed | None, Field(exclude_if=lambda rollout: rollout is None)] = None
+    """For a `Rollout`: its progress."""
 
     decide_again: Timestamp | None = None
     """When the decision must be made again because a toleration or a score expires. It is stored so that it survives a
@@ -271,6 +317,9 @@ class WorkloadBound(Model):
     deployer: Annotated[str, Field(exclude_if=lambda deployer: not deployer)] = ""
     """The deployer that has to acknowledge evictions of this binding, because the workload lives in a real cluster
     that a bridge mirrors: the bridge's source. Empty if it follows from reports."""
+
+    version: Annotated[str, Field(exclude_if=lambda version: not version)] = ""
+    """For a `Rollout`: the version of the workload that is to run on the target. A new one has a new generation."""
 
     constraints: Annotated[PodConstraints | None, Field(exclude_if=lambda constraints: constraints is None)] = None
     """The demands of the workload on other pods. None if it has none."""

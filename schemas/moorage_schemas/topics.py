@@ -17,6 +17,8 @@ from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided, GenerationFloor
 from moorage_schemas.journal import StepsTaken
+from moorage_schemas.leave_request import LeaveRequested
+from moorage_schemas.maintenance import MaintenanceProgressed
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.probe_grant import ProbeGrantChanged
 from moorage_schemas.resource import ResourceDeclared
@@ -225,6 +227,14 @@ EVICTIONS = Topic(
     writer="eviction",
     segments=LASTING,
 )
+EVICTION_REQUESTS = Topic(
+    "eviction-requests",
+    "workload|target|requester",
+    "target",
+    LeaveRequested,
+    Cleanup.COMPACT,
+    writer="gateway",
+)
 GENERATION_FLOORS = Topic(
     "generation-floors",
     "partition of evictions",
@@ -262,6 +272,9 @@ EVICTION_SLOTS = Topic(
     "eviction-slots", "workload|target|generation", "the fleet", EvictionSlot, Cleanup.COMPACT, writer="governor"
 )
 BUDGETS = Topic("budgets", "budget", "the fleet", BudgetCounted, Cleanup.COMPACT, writer="governor")
+MAINTENANCES = Topic(
+    "maintenances", "maintenance", "the fleet", MaintenanceProgressed, Cleanup.COMPACT, writer="governor"
+)
 WEBHOOK_STATUSES = Topic(
     "webhook-statuses", "webhook", "the fleet", WebhookStatusChanged, Cleanup.COMPACT, writer="webhooks"
 )
@@ -326,6 +339,7 @@ TOPICS: tuple[Topic, ...] = (
     TIMERS,
     TIMER_FIRED,
     EVICTIONS,
+    EVICTION_REQUESTS,
     GENERATION_FLOORS,
     WORKLOAD_CONDITIONS,
     ZONE_MEMBERS,
@@ -335,6 +349,7 @@ TOPICS: tuple[Topic, ...] = (
     EVICTION_ANSWERS,
     EVICTION_SLOTS,
     BUDGETS,
+    MAINTENANCES,
     WEBHOOK_STATUSES,
     DEAD_LETTERS,
     JOURNAL,

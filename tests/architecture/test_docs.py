@@ -112,7 +112,13 @@ def test_every_command_that_sets_something_up_is_run_elsewhere() -> None:
 
 
 def test_the_pages_that_are_followed_have_no_other_commands() -> None:
-    for page in ("README.md", "docs/tutorial.md"):
+    for page in (
+        "README.md",
+        "docs/tutorial.md",
+        "docs/node-conditions.md",
+        "docs/rollouts.md",
+        "docs/eviction-requests.md",
+    ):
         assert set(re.findall(r"^```(\w*)", PAGES[page], re.MULTILINE)) <= {"", "console", "sh", "python", "yaml"}, page
         indented = [line for line in _FENCED.sub("", PAGES[page]).splitlines() if line.startswith("    ")]
         assert indented == [], page

@@ -35,7 +35,7 @@ SERVICES = sorted(service_classes(), key=lambda service: service.name)
 
 def test_names_are_unique_and_versioned() -> None:
     names = [topic.name() for topic in TOPICS]
-    assert len(set(names)) == len(names) == 26
+    assert len(set(names)) == len(names) == 28
     assert all(name.startswith("moorage.") and name.endswith(".v1") for name in names)
     assert CONDITIONS.name("fleet-a") == "fleet-a.conditions.v1"
 

@@ -32,6 +32,9 @@ RECORDED: Final = frozenset(
 )
 """Texts of decisions that golden histories record, so that they stay as they are."""
 
+UPSTREAMS: Final = frozenset({": asks for all devices, but "})
+"""Texts that are upstream's."""
+
 TABLES_OF_CODE: Final = frozenset({"docs/deviations.md", "docs/plugins.md", "docs/simulation.md"})
 """Pages whose tables repeat texts of code in other rooms."""
 
@@ -99,7 +102,7 @@ def texts(path: Path) -> tuple[tuple[int, str], ...]:
 
 def _strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
-        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or node.value in RECORDED:
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or node.value in RECORDED | UPSTREAMS:
             continue
         if " " in node.value:
             yield node.lineno, node.value

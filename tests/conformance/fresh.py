@@ -16,12 +16,14 @@ from typing import Any
 from tests.conformance import (
     generate_addons,
     generate_daemons,
+    generate_devices,
     generate_disruptions,
     generate_karmada,
     generate_nodes,
     generate_ocm,
     generate_pod_fleets,
     generate_pods,
+    generate_rollouts,
     generate_vectors,
 )
 
@@ -49,6 +51,9 @@ MAKERS: tuple[Callable[[random.Random], Request], ...] = (
     generate_daemons.status,
     generate_nodes.history,
     generate_addons.labels,
+    generate_devices.device,
+    generate_devices.device,  # four operations share it
+    generate_rollouts.rollout,
 )
 PROGRAMS: Mapping[str, frozenset[str]] = {
     "upstream-pods": frozenset(generate_pods.OPERATIONS),
@@ -56,6 +61,7 @@ PROGRAMS: Mapping[str, frozenset[str]] = {
     "upstream-scheduler": frozenset(generate_pod_fleets.OPERATIONS),
     "upstream-controllers": frozenset({"disruption_budget", "daemonset_status", "node_pods"}),
     "upstream-addons": frozenset(generate_addons.OPERATIONS),
+    "upstream-devices": frozenset(generate_devices.OPERATIONS),
 }
 """The programs in `ops` around upstream's code, with the operations that they answer."""
 

@@ -21,12 +21,14 @@ from typing import Any
 from tests.conformance import (
     generate_addons,
     generate_daemons,
+    generate_devices,
     generate_disruptions,
     generate_karmada,
     generate_nodes,
     generate_ocm,
     generate_pod_fleets,
     generate_pods,
+    generate_rollouts,
 )
 from tests.support.go_tools import built
 
@@ -42,6 +44,7 @@ _PROGRAMS = {
     "nodes": "upstream-controllers",
     "pod_schedule": "upstream-scheduler",
     "addons": "upstream-addons",
+    "devices": "upstream-devices",
 }
 """The programs of files of vectors that have another name."""
 
@@ -238,6 +241,8 @@ def main(only: list[str]) -> int:
         ("daemons", generate_daemons.status, 250),
         ("nodes", generate_nodes.history, 250),
         ("addons", generate_addons.labels, 250),
+        ("devices", generate_devices.device, 1100),
+        ("rollouts", generate_rollouts.rollout, 400),
     ):
         if only and name not in only:
             continue

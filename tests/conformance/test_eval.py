@@ -39,6 +39,13 @@ REQUEST_FIELDS = st.sampled_from(
             "steps",
             "addOns",
             "leases",
+            "device",
+            "rules",
+            "slices",
+            "classes",
+            "allocated",
+            "evicted",
+            "expression",
         ),
         *("old", "placement", "clusters", "decisions", "level", "clusterSets", "bindings"),
     ]
@@ -67,8 +74,9 @@ def test_any_request_is_answered(request: Any, as_upstream: bool) -> None:  # no
             (
                 'op: Unsupported value: "nope": supported values: "tolerates", "filter", "normalize", "evict", '
                 '"validate", "parse_taints", "set_taints", "cel", "ctp", "karmada_evict", "karmada_filter", '
-                '"karmada_schedule", "daemonset_status", "disruption_budget", "node_pods", "pod_qos", '
-                '"pod_requests", "pod_tolerations", "ocm_schedule", "pod_schedule", "addon_labels", '
+                '"karmada_schedule", "daemonset_status", "device_tolerates", "device_cel", "device_allocate", '
+                '"device_evict", "disruption_budget", "node_pods", "pod_qos", '
+                '"pod_requests", "pod_tolerations", "ocm_schedule", "ocm_rollout", "pod_schedule", "addon_labels", '
                 '"ocm_taint_controller", "ocm_taint_webhook"'
             ),
         ),

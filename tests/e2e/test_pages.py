@@ -1,4 +1,4 @@
-"""Every command of README.md and docs/tutorial.md runs, in its order, and writes what the page shows."""
+"""Every command of the pages that are followed runs, in its order, and writes what the page shows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,14 @@ ADDRESS = "http://127.0.0.1:8080"
 """Where the gateway of `moorage up` is unless it is told otherwise."""
 
 SECONDS = 120.0
-PAGES = {name: (ROOT / name).read_text("utf-8") for name in ("README.md", "docs/tutorial.md")}
+FOLLOWED = (
+    "README.md",
+    "docs/tutorial.md",
+    "docs/eviction-requests.md",
+    "docs/node-conditions.md",
+    "docs/rollouts.md",
+)
+PAGES = {name: (ROOT / name).read_text("utf-8") for name in FOLLOWED}
 
 
 class Background:

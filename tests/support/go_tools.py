@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -31,10 +32,13 @@ def find_go() -> str:
 def built(folder: Path) -> Path:
     """The executable of the Go program in a folder. It is built if its sources have changed.
 
+    A file `overlay.txt` names files of modules that are built as if they were in a folder of the program, so that they
+    can be called from within their package: a module, a file of it, and the folder, one each line.
+
     Raises:
         ToolMissingError: it cannot be built.
     """
-    files = sorted(path for path in folder.iterdir() if path.suffix in {".go", ".mod", ".sum"})
+    files = sorted(path for path in folder.rglob("*") if path.suffix in {".go", ".mod", ".sum", ".txt"})
     digest = hashlib.blake2b(digest_size=8)
     for path in files:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -46,8 +50,27 @@ def built(folder: Path) -> Path:
     cache.mkdir(parents=True, exist_ok=True)
     sys.stderr.write(f"building {program} (takes some minutes)\n")
     temporary = program.with_name(f".{program.name}-{os.getpid()}")
-    done = subprocess.run([go, "build", "-o", str(temporary), "."], cwd=folder, check=False)
+    options = _overlay(go, folder, temporary.with_suffix(".json"))
+    done = subprocess.run([go, "build", *options, "-o", str(temporary), "."], cwd=folder, check=False)
     if done.returncode:
         raise ToolMissingError(f"`go build` in {folder} ended with {done.returncode}")
     temporary.replace(program)
     return program
+
+
+def _overlay(go: str, folder: Path, written: Path) -> list[str]:
+    """The options of `go build` for the overlay of a program. Empty if it has none."""
+    listed = folder / "overlay.txt"
+    if not listed.is_file():
+        return []
+    replaced = {}
+    for line in listed.read_text("utf-8").splitlines():
+        module, name, into = line.split()
+        subprocess.run([go, "mod", "download", module], cwd=folder, check=True)
+        found = subprocess.run(
+            [go, "list", "-m", "-f", "{{.Dir}}", module], cwd=folder, check=True, capture_output=True, text=True
+        )
+        path = Path(found.stdout.strip()) / name
+        replaced[str(folder / into / path.name)] = str(path)
+    written.write_text(json.dumps({"Replace": replaced}), "utf-8")
+    return ["-overlay", str(written)]

@@ -55,6 +55,40 @@ class Scope(OpenModel):
     """Selects by the workload's labels."""
 
 
+class EvictionReason(StrEnum):
+    """The cause of an eviction. If it has several, the first in this order counts."""
+
+    FAILURE = "Failure"
+    """A taint of the target's health: its node or cluster is not ready, unreachable, out of service or under pressure.
+    """
+
+    TAINT = "Taint"
+    """Any other taint, of a user or a policy."""
+
+    DRAIN = "Drain"
+    """A taint that declares a drain, such as `moorage.io/drain` or `node.kubernetes.io/unschedulable`."""
+
+    MAINTENANCE = "Maintenance"
+    """The taint `moorage.io/maintenance`, or the request of a maintenance."""
+
+    REQUEST = "Request"
+    """Any other request to leave."""
+
+
+class Schedule(OpenModel):
+    """Windows that recur: each begins at an instant of `cron` and lasts for `duration`."""
+
+    cron: str
+    """Five fields (minute, hour, day of month, month, day of week), or `@hourly`, `@daily`, `@weekly`, `@monthly`,
+    `@yearly`."""
+
+    time_zone: str = "UTC"
+    """The IANA time zone of `cron`, such as `Europe/Berlin`."""
+
+    duration: str
+    """The length of each window in elapsed time, such as `8h` or `30m`. Windows that overlap are one."""
+
+
 class EvictionBudgetSpec(OpenModel):
     """The maximum number of evictions at a time, or in a window. At least one of the two must be set."""
 
@@ -70,6 +104,12 @@ class EvictionBudgetSpec(OpenModel):
     patience_seconds: int | None = Field(default=None, ge=0)
     """Seconds after which an eviction is granted despite this budget. If absent, the budget has no time limit."""
 
+    schedule: Schedule | None = None
+    """When the budget holds evictions. If absent, always. It counts evictions at any time."""
+
+    reasons: list[EvictionReason] | None = None
+    """The causes of the evictions that it counts and holds. If absent, all of them."""
+
 
 class EvictionBudget(Resource):
     """A cap on evictions; cluster-scoped."""
@@ -82,6 +122,11 @@ class EvictionPauseSpec(OpenModel):
 
     scope: Scope = Field(default_factory=Scope)
     reason: str = ""
+    schedule: Schedule | None = None
+    """When evictions are paused. If absent, always."""
+
+    reasons: list[EvictionReason] | None = None
+    """The causes of the evictions that are paused. If absent, all of them."""
 
 
 class EvictionPause(Resource):

@@ -46,6 +46,7 @@ export interface EvictionDecided {
   asked: number;
   purgeMode: string;
   taints: readonly Taint[];
+  requesters?: readonly Requester[];
   taintGeneration: number;
   reason: string;
   message: string;
@@ -89,6 +90,16 @@ export interface PodTerm {
   namespaceSelector: readonly LabelRequirement[] | null;
   labels: readonly LabelRequirement[] | null;
 }
+
+// The origin of a request to leave.
+export interface Requester {
+  kind: RequesterKind;
+  name: string;
+  program?: string;
+}
+
+// The kinds of requesters. Each has its own names, so two kinds never replace each other's requests.
+export type RequesterKind = "EvictionRequest" | "Drift" | "Failback" | "Rebalancing" | "Preemption" | "Maintenance";
 
 // A mark on a target. A target has at most one taint for each (key, effect).
 export interface Taint {
@@ -136,6 +147,7 @@ export interface WorkloadBound {
   preserved?: boolean;
   keptTime?: string | null;
   deployer?: string;
+  version?: string;
   constraints?: PodConstraints | null;
   terminating?: boolean;
 }

@@ -18,13 +18,12 @@ from moorage.conformance.request_objects import (
     namespace_in,
     objects,
     one_object,
-    parts_at,
 )
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError
 from moorage.decide.kubernetes.pod_defaults import admit_pod
 from moorage.decide.kubernetes.quantities import QuantityError
 from moorage.decide.kubernetes.selectors import matches_labels
-from moorage.decide.kubernetes.unstructured import at, part
+from moorage.decide.kubernetes.unstructured import at, part, parts_at
 from moorage.decide.scheduling.nodes.daemon_sets import DaemonPod, daemon_counts, wants_pod
 from moorage.decide.scheduling.nodes.pod_shape import PodShape, shape_of
 from moorage_schemas.condition import ConditionStatus

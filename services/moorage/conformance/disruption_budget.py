@@ -18,7 +18,6 @@ from moorage.conformance.request_objects import (
     name_in,
     namespace_in,
     objects,
-    parts_at,
 )
 from moorage.decide.disruption.budgets import (
     DISRUPTION,
@@ -31,7 +30,7 @@ from moorage.decide.disruption.budgets import (
 )
 from moorage.decide.disruption.expected_pods import ControllerRef, PodScale, expected_pods
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError
-from moorage.decide.kubernetes.unstructured import at, part
+from moorage.decide.kubernetes.unstructured import at, part, parts_at
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.resources.workload_kinds import SCALED
 

@@ -18,8 +18,8 @@ from moorage.conformance.request_fields import (
 from moorage.decide.kubernetes.field_errors import duplicate, required
 from moorage.decide.kubernetes.quantities import INT64_MAX, NANOSECONDS, wrapped
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
-from moorage.decide.taints.desired.cluster_taint_policy import TaintPolicy, acts, in_order
 from moorage.decide.taints.desired.from_conditions import belongs_to_state
+from moorage.decide.taints.desired.taint_policies import TaintingPolicy, TargetFacts, acts, in_order
 from moorage.decide.taints.dialects.karmada import KARMADA
 from moorage.decide.taints.eviction_verdict import Tolerated, deadline_of, taint_text
 from moorage.decide.taints.matching import first_match, tolerates, untolerated
@@ -50,7 +50,7 @@ def ctp(fields: RequestFields) -> Answer:
     before: list[_Marked] = [(taint, False) for taint in taints]
     after = list(before)
     added = False
-    for act in acts(_policies(fields), cluster, statuses):
+    for act in acts(_policies(fields), TargetFacts(TargetKind.CLUSTER.value, cluster), statuses):
         for taint in act.policy.taints:
             if not fields.upstream and belongs_to_state(_A_CLUSTER, taint.key, taint.effect, taint.value):
                 continue
@@ -113,12 +113,12 @@ def _cluster(fields: RequestFields) -> tuple[ClusterFacts, list[Taint], dict[str
     return cluster, taints, statuses
 
 
-def _policies(fields: RequestFields) -> tuple[TaintPolicy, ...]:
-    def read(policy: RequestFields) -> TaintPolicy:
+def _policies(fields: RequestFields) -> tuple[TaintingPolicy, ...]:
+    def read(policy: RequestFields) -> TaintingPolicy:
         metadata = policy.inner("metadata", _METADATA, closed=False)
         metadata.need("name")
         spec = policy.inner("spec", _POLICY_SPEC)
-        return TaintPolicy(
+        return TaintingPolicy(
             name=metadata.text("name"),
             created=metadata.time("creationTimestamp"),
             affinity=_affinity(spec),

@@ -15,9 +15,11 @@ from moorage.apiserver.rules.validation.core import validate_tolerations
 from moorage.conformance import (
     addon_labels,
     daemonset_status,
+    devices,
     disruption_budget,
     karmada_schedule,
     node_pods,
+    ocm_rollout,
     pod_operations,
 )
 from moorage.conformance.cel import cel
@@ -198,6 +200,10 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[RequestFields], Answer], tuple[s
     "karmada_filter": (karmada_filter, ("taints", "tolerations", "comparisonOperators", "now", "alreadyScheduled")),
     "karmada_schedule": (karmada_schedule.schedule, karmada_schedule.FIELDS),
     "daemonset_status": (daemonset_status.daemonset_status, daemonset_status.FIELDS),
+    "device_tolerates": (devices.device_tolerates, devices.FIELDS["device_tolerates"]),
+    "device_cel": (devices.device_cel, devices.FIELDS["device_cel"]),
+    "device_allocate": (devices.device_allocate, devices.FIELDS["device_allocate"]),
+    "device_evict": (devices.device_evict, devices.FIELDS["device_evict"]),
     "disruption_budget": (disruption_budget.disruption_budget, disruption_budget.FIELDS),
     "node_pods": (node_pods.node_pods, node_pods.FIELDS),
     "pod_qos": (pod_operations.pod_qos, ("pod",)),
@@ -207,6 +213,7 @@ _OPERATIONS: Final[Mapping[str, tuple[Callable[[RequestFields], Answer], tuple[s
         ocm_schedule,
         ("kind", "now", "level", "placement", "clusters", "decisions", "scores", "clusterSets", "bindings"),
     ),
+    "ocm_rollout": (ocm_rollout.ocm_rollout, ocm_rollout.FIELDS),
     "pod_schedule": (pod_schedule, ("pod", "pods", "nodes", "namespaces", "claims", "volumes")),
     "addon_labels": (addon_labels.addon_labels, addon_labels.FIELDS),
     "ocm_taint_controller": (taint_controller, ("cluster",)),

@@ -16,11 +16,10 @@ from moorage.conformance.request_objects import (
     namespace_in,
     objects,
     one_object,
-    parts_at,
 )
 from moorage.decide.kubernetes.field_errors import ErrorKind, FieldError
 from moorage.decide.kubernetes.quantities import CPU, MEMORY, PODS, QuantityError, whole_amounts
-from moorage.decide.kubernetes.unstructured import part
+from moorage.decide.kubernetes.unstructured import part, parts_at
 from moorage.decide.scheduling.nodes.bound_pods import PodFacts
 from moorage.decide.scheduling.nodes.completed_constraints import constraints_of
 from moorage.decide.scheduling.nodes.fleet import Fleet, NodeFacts

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moorage.conformance.request_fields import RequestFields
-from moorage.decide.kubernetes.unstructured import at, part
+from moorage.decide.kubernetes.unstructured import part, parts_at
 
 Object = Mapping[str, Any]
 Labels = tuple[tuple[str, str], ...]
@@ -53,9 +53,3 @@ def is_terminating(found: Object) -> bool:
 def condition_in(found: Object, name: str) -> Object | None:
     """Return the condition of this type in the status of an object. None if it has none."""
     return next((one for one in parts_at(found, "status", "conditions") if one.get("type") == name), None)
-
-
-def parts_at(found: Object, *path: str) -> list[Object]:
-    """Return the objects of a list at a path. Empty if there is none."""
-    listed = at(found, *path)
-    return [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []

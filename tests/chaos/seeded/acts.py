@@ -13,6 +13,8 @@ from tests.chaos.seeded.kafka.inputs import OCM, tolerate
 from tests.chaos.seeded.kafka.transactions import Stage, Transactional
 from tests.chaos.seeded.kafka.world import SERVICES, Replica, World
 
+from moorage_schemas.placement import WorkloadBound
+
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 
@@ -133,6 +135,37 @@ def _drop(world: World, kind: str, name: str) -> str:
         return "is not there"
     world.people.delete(kind, name)
     return "deleted"
+
+
+def _taint_policy(world: World, kind: str, chosen: str, hold: str, effect: str) -> str:
+    """Somebody taints the targets of a kind that are broken: all, one, or all but one (`!n0`)."""
+    name = f"broken-{kind.lower()}"
+    targets: dict[str, Any] = {"kind": kind}
+    if chosen.startswith("!"):
+        targets["exclude"] = [chosen[1:]]
+    elif chosen != "all":
+        targets["names"] = [chosen]
+    if kind == "ManagedCluster":
+        effect = {"NoSchedule": "NoSelectIfNew", "NoExecute": "NoSelect"}[effect]
+    spec = {
+        "targets": targets,
+        "addOnConditions": [{"conditionType": "Broken", "operator": "In", "statusValues": ["True"]}],
+        "removeOnConditions": [{"conditionType": "Broken", "operator": "In", "statusValues": ["False"]}],
+        "taints": [{"key": f"{name}-{effect.lower()}", "effect": effect}],
+        **({} if hold == "0" else {"addHold": f"{hold}s", "removeHold": "0s"}),
+    }
+    world.people.declare("TaintPolicy", name, spec)
+    return f"{name} of {chosen}"
+
+
+def _broken(world: World, name: str, status: str) -> str:
+    """A probe reports one target, or each of a kind, as broken."""
+    found = [key.partition("//") for key in sorted(world.people.objects) if "//" in key]
+    kinds = ("Node", "Cluster", "ManagedCluster")
+    targets = [(kind, one) for kind, _, one in found if kind in kinds and name in {one, kind}]
+    for kind, one in targets:
+        world.people.report(kind, one, "Broken", status)
+    return f"{len(targets)} targets"
 
 
 def _node(world: World, name: str, zone: str) -> str:
@@ -339,8 +372,31 @@ def _stop_in(world: World, service: str, steps: str, seconds: str) -> str:
     return _in_steps(world, service, steps, lambda replica: replica.pause(float(seconds)))
 
 
+def _leave(world: World, name: str, requester: str, seconds: str = "now") -> str:
+    """Somebody requests that a pod leaves, as it was bound last."""
+    key, bound = f"Pod/default/{name}|", None
+    for entry in world.cluster.entries:
+        if entry.topic == "bindings" and entry.key.startswith(key):
+            bound = None if entry.value is None else WorkloadBound.model_validate_json(entry.value)
+    if bound is None:
+        return "is not bound"
+    world.people.request_leave(requester, bound, None if seconds == "now" else float(seconds))
+    return f"{bound.target.key}, {seconds}"
+
+
+def _withdraw(world: World, name: str, requester: str) -> str:
+    """The requester withdraws all requests about a pod."""
+    leaves = [key for key in world.people.leaves if key.startswith(f"Pod/default/{name}|")]
+    mine = [key for key in leaves if key.endswith(f"/{requester}")]
+    for key in mine:
+        world.people.withdraw_leave(key)
+    return f"{len(mine)} requests"
+
+
 ACTS: Final[Mapping[str, Act]] = {
     "taint": _taint(present=True),
+    "taint-policy": _taint_policy,
+    "broken": _broken,
     "untaint": _taint(present=False),
     "report": _report,
     "burst": _burst,
@@ -350,6 +406,8 @@ ACTS: Final[Mapping[str, Act]] = {
     "pod-again": _pod_again,
     "touch": _touch,
     "label": _label,
+    "leave": _leave,
+    "withdraw": _withdraw,
     "managed": _managed,
     "drop": _drop,
     "node": _node,

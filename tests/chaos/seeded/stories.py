@@ -51,6 +51,11 @@ _THEMED: Final = 0.5
 _ON_THE_WAY: Final = 0.03
 """In how many stories something is accepted that saves a pod, while a service before eviction is away."""
 
+_LEAVING: Final = 0.04
+"""In how many stories there are requests to leave."""
+_POLICIES: Final = 0.04
+"""In how many stories TaintPolicies act on targets of every kind."""
+
 _WRONG_CLOCKS: Final = 0.05
 """In how many stories processes correct their clocks, and one of them has a wrong one."""
 
@@ -127,6 +132,10 @@ def theme_of(seed: int) -> str:
         return "clocks"
     if Random(f"{seed}/on the way").random() < _ON_THE_WAY:  # noqa: S311 - drawn to be repeated
         return "on the way"
+    if Random(f"{seed}/requests").random() < _LEAVING:  # noqa: S311 - drawn to be repeated
+        return "requests"
+    if Random(f"{seed}/policies").random() < _POLICIES:  # noqa: S311 - drawn to be repeated
+        return "policies"
     rng = Random(f"{seed}/theme")  # noqa: S311 - drawn to be repeated
     return draw_theme(rng) if rng.random() < _THEMED else ""
 

@@ -628,18 +628,23 @@ BY_HAND = {
     "deadlines_are_what_taints_say",
     "deadlines_have_their_timers",
     "decisions_are_written_soon",
+    "named_requesters_had_asked",
     "nobody_is_refused_for_nothing",
     "nobody_is_silenced_who_spoke",
     "nobody_leaves_unasked",
+    "nobody_scheduled_late",
     "nothing_is_done_twice",
     "owners_know_what_was_there",
     "reports_count_for_their_target",
     "requested_work_has_left",
+    "taint_policies_are_followed",
     "timers_are_forgotten",
     "what_waited_is_read_in_order",
+    "who_demands_it_is_named",
     "zones_know_their_nodes",
 }
-"""What `test_checker_owners.py` and `test_checker_tells.py` plant."""
+"""Those against which `test_checker_leaves.py`, `test_checker_owners.py`, `test_checker_policies.py` and
+`test_checker_tells.py` plant something."""
 
 
 def test_every_promise_has_something_planted_against_it() -> None:

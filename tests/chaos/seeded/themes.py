@@ -423,7 +423,116 @@ def _joins(rng: Random) -> str:
     return f"0.5 {away}managed m4; {rng.choice([1, 11])} wait"
 
 
+# Requests to leave.
+
+
+def _withdrawn(rng: Random) -> str:
+    """A request is withdrawn before its deadline, while eviction is away, stands still or reads."""
+    gone = rng.choice(["away eviction 4", "stop eviction 5", "stop eviction 5", "wait"])
+    return (
+        f"0 pod t0 maint=60; 0.8 leave t0 drain {rng.choice([2, 3])}; {_gap(rng)} {gone}; "
+        f"{rng.choice([0.2, 0.9])} withdraw t0 drain; 9 wait"
+    )
+
+
+def _just_withdrawn(rng: Random) -> str:
+    """A request is withdrawn a moment before its deadline, or before the end of a pause."""
+    if rng.random() < 0.5:
+        return f"0 pod t0 maint=60; 0.8 leave t0 drain 1; {rng.choice([0.9, 0.95, 0.98])} withdraw t0 drain; 9 wait"
+    return (
+        f"0 pod t0 maint=60; 0.8 pause-all; 0.3 leave t0 drain now; {rng.choice([0.5, 2])} withdraw t0 drain; "
+        f"{rng.choice([0.005, 0.01, 0.02])} resume-all; 9 wait"
+    )
+
+
+def _two_requesters(rng: Random) -> str:
+    """Two requesters, of which one may withdraw."""
+    first, second = rng.choice([("2", "5"), ("5", "2"), ("3", "3")])
+    away = rng.choice(["", "0.1 away eviction 1; "])
+    withdraw = rng.choice(["wait", "withdraw t0 one", "withdraw t0 two"])
+    return (
+        f"0 pod t0 maint=60; 0.8 leave t0 one {first}; {_gap(rng)} leave t0 two {second}; {_gap(rng)} {withdraw}; "
+        f"{away}9 wait"
+    )
+
+
+def _earlier_of_both(rng: Random) -> str:
+    """A taint is tolerated for some time, and a request has another deadline."""
+    tolerated, asked = rng.choice([2, 4]), rng.choice([1, 3, 6])
+    then = rng.choice(["untaint all maint", "withdraw t0 drain", "wait"])
+    return (
+        f"0 pod t0 maint={tolerated}; 0.8 taint all maint; {_gap(rng)} leave t0 drain {asked}; "
+        f"{rng.choice([0.3, 1])} {then}; 9 wait"
+    )
+
+
+def _held_then_withdrawn(rng: Random) -> str:
+    """A pause holds what is requested, and ends when the request is withdrawn, or a moment later."""
+    return (
+        f"0 pod t0 maint=60; 0 pod t1 maint=60; 0.8 pause-all; 0.3 leave t0 drain now; 0 leave t1 drain now; "
+        f"{_gap(rng)} withdraw t0 drain; {rng.choice([0.02, 0.3])} {rng.choice(['resume-all', 'away eviction 2'])}; "
+        f"1 resume-all; 9 wait"
+    )
+
+
+def _made_again_meanwhile(rng: Random) -> str:
+    """A pod is deleted and made again; the request is for the one before."""
+    return (
+        f"0 pod t0 maint=60; 0.8 leave t0 drain {rng.choice([2, 4])}; {_gap(rng)} drop Pod t0; "
+        f"{rng.choice([0.1, 0.5])} pod t0 maint=60; 9 wait"
+    )
+
+
 _INF: Final = math.inf
+
+# TaintPolicies.
+
+
+_POLICED: Final = (("Node", "n0"), ("Cluster", "c0"), ("ManagedCluster", "m0"))
+
+
+def _policy_comes(rng: Random) -> str:
+    """A policy comes, and a target breaks and is mended."""
+    kind, one = rng.choice(_POLICED)
+    return f"0 taint-policy {kind} all 0 NoSchedule; 0.3 broken {one} True; {_gap(rng)} broken {one} False; 1 wait"
+
+
+def _policy_meanwhile(rng: Random) -> str:
+    """A policy comes, or selects other targets, while the taint-manager is away."""
+    kind, one = rng.choice(_POLICED)
+    return (
+        f"0 taint-policy {kind} !{one} 0 NoSchedule; 0.2 broken {kind} True; {_gap(rng)} away taint-manager 4; "
+        f"0.5 taint-policy {kind} all 0 NoSchedule; 6 wait"
+    )
+
+
+def _policy_holds(rng: Random) -> str:
+    """A target breaks for less than the hold, then for good, and the taint-manager may be away at its end."""
+    kind, one = rng.choice(_POLICED)
+    end = rng.choice(["2 wait", "1 away taint-manager 4; 6 wait", "2.8 crash-one taint-manager 1; 3 wait"])
+    return (
+        f"0 taint-policy {kind} all 3 NoSchedule; 0.3 broken {one} True; {rng.choice([1, 2])} broken {one} False; "
+        f"{_gap(rng)} broken {one} True; {end}"
+    )
+
+
+def _policy_chooses(rng: Random) -> str:
+    """A policy selects one target, then all but it. What it has added stays."""
+    kind, one = rng.choice(_POLICED)
+    return (
+        f"0 broken {kind} True; 0.3 taint-policy {kind} {rng.choice([one, f'!{one}'])} 0 NoSchedule; {_gap(rng)} "
+        f"{rng.choice(['wait', f'drop {kind} {one}', f'broken {one} False'])}; 1 wait"
+    )
+
+
+def _policy_evicts(rng: Random) -> str:
+    """A policy's taint evicts, and goes before some of the work has left."""
+    kind, one = rng.choice(_POLICED)
+    return (
+        f"0 pods 3 3; 0.5 taint-policy {kind} all {rng.choice([0, 2])} NoExecute; 0.3 broken {kind} True; "
+        f"{rng.choice([0.3, 3])} broken {rng.choice([kind, one])} False; 2 wait"
+    )
+
 
 THEMES: Final[Mapping[str, Theme]] = {
     "budgets": Theme(
@@ -440,7 +549,33 @@ THEMES: Final[Mapping[str, Theme]] = {
         faulty=0.15,
     ),
     "deadlines": Theme(4, (_two_deadlines, _lifted_meanwhile, _not_worked_in, _stands_still), faulty=0.15),
+    "requests": Theme(
+        0,
+        (
+            _withdrawn,
+            _just_withdrawn,
+            _just_withdrawn,
+            _two_requesters,
+            _earlier_of_both,
+            _held_then_withdrawn,
+            _made_again_meanwhile,
+        ),
+        late=(0.02, 0.3, 0.3),
+        faulty=0.15,
+        rest=(0, 3),
+    ),
     "on the way": Theme(0, (_saved_on_its_way,), faulty=0.15),
+    "policies": Theme(
+        0,
+        (_policy_comes, _policy_meanwhile, _policy_holds, _policy_chooses, _policy_evicts),
+        settings={
+            "taint_add_hold": (0, 0, 2),
+            "node_monitor_grace_period": (0,),
+            "feature_gates": ("", "Failover=true"),
+        },
+        kinds=frozenset({"Cluster", "ManagedCluster"}),
+        faulty=0.15,
+    ),
     "clocks": Theme(
         0,
         (_wrong_clock, _wrong_clock, _hasty_timer),

@@ -28,7 +28,8 @@ def test_all_means_pods_and_their_controllers_targets_policies_and_guards() -> N
     controllers = {"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "CronJob"}
     targets = {"Node", "Cluster", "ManagedCluster"}
     policies = {"PropagationPolicy", "ClusterPropagationPolicy", "ClusterTaintPolicy", "Placement", "DedicatedNodes"}
-    guards = {"PodDisruptionBudget", "EvictionBudget", "EvictionPause"}
+    policies |= {"TaintPolicy", "Rollout"}
+    guards = {"PodDisruptionBudget", "EvictionBudget", "EvictionPause", "Maintenance"}
     assert found == {"Pod", *controllers, "HorizontalPodAutoscaler", *targets, *policies, *guards}
     in_kubectl = {kind.kind for kind in kinds.all_kinds() if kind.definition.in_all}
     assert found - in_kubectl == targets | policies | guards

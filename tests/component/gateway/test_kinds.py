@@ -23,6 +23,7 @@ from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.eviction import EvictionDecided, EvictionState
 from moorage_schemas.keys import condition_key, eviction_key
+from moorage_schemas.maintenance import MaintenanceProgressed
 from moorage_schemas.placement import LeavingTarget, PlacedTarget, PlacementState, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
@@ -33,6 +34,7 @@ from moorage_schemas.topics import (
     CONDITIONS,
     EVICTIONS,
     FLEET,
+    MAINTENANCES,
     PLACEMENTS,
     RESOURCES,
     TAINTS,
@@ -783,6 +785,51 @@ async def test_eviction_budgets_and_rates_show_what_is_counted_of_them() -> None
     }
     names = [item["metadata"]["name"] for item in (await gateway.ok("GET", f"{VIEWS}/budgets"))["items"]]
     assert names == ["evictionbudget.slow", "resource-eviction-rate"]
+
+
+FRIDAY = {"cron": "0 22 * * 5", "timeZone": "Europe/Berlin", "duration": "8h"}
+GROUP = "/apis/moorage.io/v1alpha1"
+
+
+async def test_guards_with_a_schedule_show_whether_they_hold() -> None:
+    gateway = Fixture()
+    await gateway.ok("POST", BUDGETS_PATH, named("slow", spec={"maxConcurrent": 1, "schedule": FRIDAY}))
+    pauses = f"{GROUP}/evictionpauses"
+    await gateway.ok("POST", pauses, named("friday", spec={"schedule": FRIDAY, "reasons": ["Drain"]}))
+    for key in ("EvictionBudget//slow", "EvictionPause//friday"):
+        found = {**counted(key, allowed=9).model_dump(mode="json", by_alias=True), "active": False, "changesTime": NOW}
+        gateway.log.append(BUDGETS, key, FLEET, BudgetCounted.model_validate(found))
+    shown = (await gateway.ok("GET", f"{BUDGETS_PATH}/slow"))["status"]
+    assert "allowed" not in shown
+    assert (shown["active"], shown["changesTime"]) == (False, "2026-01-01T12:00:00Z")
+    found = (await gateway.ok("GET", f"{pauses}/friday"))["status"]
+    assert found == {"held": 0, "active": False, "changesTime": "2026-01-01T12:00:00Z"}
+
+
+async def test_a_maintenance_shows_its_targets_and_what_holds_them() -> None:
+    gateway = Fixture()
+    path = f"{GROUP}/maintenances"
+    window = {"start": "2026-01-01T12:00:00Z", "duration": "2h"}
+    made = await gateway.ok("POST", path, named("kernel", spec={"window": window, "maxAtOnce": 2}))
+    targets = [
+        {"name": "n1", "stage": "Done", "since": NOW},
+        {"name": "n2", "stage": "Draining", "since": NOW, "heldBy": ["Pod/shop/db-0 (PodDisruptionBudget/shop/db)"]},
+    ]
+    event = MaintenanceProgressed.model_validate(
+        {
+            "name": "kernel",
+            "uid": made["metadata"]["uid"],
+            "generation": 1,
+            "kind": "Node",
+            "phase": "Running",
+            "beginTime": NOW,
+            "targets": targets,
+        }
+    )
+    gateway.log.append(MAINTENANCES, "kernel", FLEET, event)
+    status = (await gateway.ok("GET", f"{path}/kernel"))["status"]
+    assert (status["phase"], status["counts"]) == ("Running", {"Done": 1, "Draining": 1})
+    assert status["targets"][1]["heldBy"] == ["Pod/shop/db-0 (PodDisruptionBudget/shop/db)"]
 
 
 async def test_webhooks_show_how_they_fare() -> None:

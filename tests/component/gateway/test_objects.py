@@ -450,6 +450,7 @@ async def test_discovery_lists_what_is_served() -> None:
         "machine.openshift.io",
         "cluster.karmada.io",
         "policy.karmada.io",
+        "lifecycle.k8s.io",
         "cluster.open-cluster-management.io",
         "addon.open-cluster-management.io",
         "coordination.k8s.io",

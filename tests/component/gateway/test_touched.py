@@ -22,7 +22,9 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided, EvictionState
-from moorage_schemas.keys import binding_key, condition_key, eviction_key, workload_condition_key
+from moorage_schemas.keys import binding_key, condition_key, eviction_key, leave_key, workload_condition_key
+from moorage_schemas.leave_request import LeaveRequested, Requester, RequesterKind
+from moorage_schemas.maintenance import MaintenanceProgressed
 from moorage_schemas.placement import PlacedTarget, PlacementState, WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -33,7 +35,9 @@ from moorage_schemas.topics import (
     BINDINGS,
     BUDGETS,
     CONDITIONS,
+    EVICTION_REQUESTS,
     EVICTIONS,
+    MAINTENANCES,
     PLACEMENTS,
     RESOURCES,
     TAINTS,
@@ -52,6 +56,8 @@ NODES = ("n1", "n2", "n3")
 CLUSTERS = ("c1", "c2", "c3")
 SETS = ("s1", "s2")
 GUARDS = ("EvictionPause//g1", "EvictionPause//g2", "EvictionBudget//g1", "PodDisruptionBudget/default/g1")
+REQUESTS = ("er1", "er2")
+MAINTAINED = ("m1", "m2")
 POLICIES = ("PropagationPolicy/default/pp1", "ClusterPropagationPolicy//pp1")
 
 
@@ -71,14 +77,16 @@ class Fleet:
             PLACEMENTS: self._placement,
             BINDINGS: self._binding,
             EVICTIONS: self._eviction,
+            EVICTION_REQUESTS: self._leave,
             WORKLOAD_CONDITIONS: self._report,
             BUDGETS: self._budget,
+            MAINTENANCES: self._maintenance,
             WEBHOOK_STATUSES: self._webhook,
             TIMERS: self._timer,
             ZONES: self._zone,
         }
         assert set(makers) == set(READ)
-        weights = (6, 2, 3, 4, 2, 2, 3, 1, 1, 1, 1)
+        weights = (8, 2, 3, 4, 2, 2, 1, 3, 1, 1, 1, 1, 1)
         for topic in self._random.choices(tuple(makers), weights, k=count):
             self._count += 1
             key, event = makers[topic]()
@@ -88,6 +96,7 @@ class Fleet:
         makers = (
             *(self._node, self._node, self._machine_set, self._pod, self._deployment, self._config_map, self._policy),
             *(self._guard, self._managed_cluster, self._managed_cluster, self._set, self._bound_set, self._add_on),
+            *(self._eviction_request, self._maintained),
         )
         document = self._random.choice(makers)()
         metadata = document["metadata"]
@@ -113,6 +122,16 @@ class Fleet:
         found = deployment("web", self._random.randint(1, 2))
         return {**found, "metadata": {**found["metadata"], "namespace": "default"}}
 
+    def _eviction_request(self) -> dict[str, Any]:
+        name = self._random.choice(("p1", "web-0"))
+        uid = self._random.choice(("u", f"Pod/default/{name}#1"))
+        intent = self._random.choice(("Eviction", "Withdrawn"))
+        target = {"pod": {"name": name, "uid": uid}}
+        spec = {"target": target, "requester": "acme.io/drain", "intent": intent}
+        name = self._random.choice(REQUESTS)
+        found = _object("lifecycle.k8s.io/v1alpha1", "EvictionRequest", name, "default", spec=spec)
+        return {**found, "metadata": {**found["metadata"], "creationTimestamp": "2026-01-01T00:00:00Z"}}
+
     def _config_map(self) -> dict[str, Any]:
         return _object("v1", "ConfigMap", "settings", "default")
 
@@ -126,6 +145,10 @@ class Fleet:
         if kind == "PodDisruptionBudget":
             return _object("policy/v1", kind, name, namespace, spec={"maxUnavailable": 1, "selector": {}})
         return _object("moorage.io/v1alpha1", kind, name, spec={})
+
+    def _maintained(self) -> dict[str, Any]:
+        spec = {"targets": {"kind": "Node"}, "start": "2026-01-01T00:00:00Z", "duration": "1h"}
+        return _object("moorage.io/v1alpha1", "Maintenance", self._random.choice(MAINTAINED), spec=spec)
 
     def _managed_cluster(self) -> dict[str, Any]:
         labels = {SET_LABEL: self._random.choice(SETS), "tier": self._random.choice("xy")}
@@ -234,7 +257,20 @@ class Fleet:
             deployer="deployer/mine" if self._count % 2 else "",
             state=self._random.choice(list(EvictionState)),
             held_by=tuple(self._random.sample(keys, self._random.randint(0, 2))),
+            requesters=(_requester(self._random.choice(REQUESTS)),) if self._random.random() < 0.5 else (),
             decided_time=NOW,
+        )
+
+    def _leave(self) -> tuple[str, Model]:
+        (workload, _), target = self._workload(), node_ref(self._random.choice(NODES))
+        requester = _requester(self._random.choice(REQUESTS))
+        return leave_key(workload, target, requester.key), LeaveRequested(
+            workload=workload,
+            workload_uid="u",
+            target=target,
+            generation=self._random.randint(1, 2),
+            requester=requester,
+            requested_time=NOW,
         )
 
     def _report(self) -> tuple[str, Model]:
@@ -254,6 +290,11 @@ class Fleet:
         budget = self._random.choice((*GUARDS[2:], "resource-eviction-rate"))
         allowed = self._random.randint(0, 3)
         return budget, BudgetCounted(budget=budget, generation=self._count, allowed=allowed, counted_time=NOW)
+
+    def _maintenance(self) -> tuple[str, Model]:
+        name = self._random.choice(MAINTAINED)
+        phase = self._random.choice(("Scheduled", "Running"))
+        return name, MaintenanceProgressed(name=name, uid="u", generation=self._count, kind="Node", phase=phase)
 
     def _webhook(self) -> tuple[str, Model]:
         status = WebhookStatusChanged(uid="u1", generation=1, backlog=self._count, written_time=NOW)
@@ -275,6 +316,10 @@ class Fleet:
             tokens=1.0,
             tokens_time=NOW,
         )
+
+
+def _requester(name: str) -> Requester:
+    return Requester(kind=RequesterKind.EVICTION_REQUEST, name=name)
 
 
 def _object(api_version: str, kind: str, name: str, namespace: str = "", **parts: Any) -> dict[str, Any]:

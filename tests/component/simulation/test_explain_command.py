@@ -263,7 +263,7 @@ def test_a_placement(against: Callable[[Any], Explain]) -> None:
         (
             ("zone", "z1"),
             2,
-            "error: kind: invalid value 'zone': must be one of placement, placementdecision, resourcebinding",
+            "error: kind: invalid value 'zone': must be one of placement, placementdecision, rollout, resourcebinding",
         ),
         (("node", "gone"), 1, 'Error from server (NotFound): nodes "gone" not found\n'),
         (("node", "default/n1"), 2, "error: name: invalid value 'default/n1': must be NAME, because a Node has no"),

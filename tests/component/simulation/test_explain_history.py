@@ -16,7 +16,7 @@ from moorage.insight.explain.document import document_of
 from moorage.insight.explain.explanation import Explanation
 from moorage.insight.explain.grounds import TOPICS, SnapshotGrounds
 from moorage.insight.explain.history import AFTER, BEFORE, Places, Window, complete
-from moorage.insight.explain.question import EXPLAINED, Question
+from moorage.insight.explain.question import EXPLAINED, ROLLOUT, Question
 from moorage.workers.placement.ocm.spec import PLACEMENT as OCM_PLACEMENT
 from moorage.workers.placement.ocm.spec import PLACEMENT_DECISION as OCM_DECISION
 from moorage_schemas.resources.workload_kinds import RESOURCE_BINDING
@@ -148,4 +148,4 @@ async def test_what_is_nowhere_is_lost_and_is_not_looked_for_again() -> None:
 
 
 def test_what_can_be_asked_is_what_placement_places() -> None:
-    assert EXPLAINED[:3] == (OCM_PLACEMENT, OCM_DECISION, RESOURCE_BINDING)
+    assert EXPLAINED[:4] == (OCM_PLACEMENT, OCM_DECISION, ROLLOUT, RESOURCE_BINDING)

@@ -252,3 +252,30 @@ async def test_clusters_have_conditions_and_taints_but_no_zone() -> None:
     assert [one.taint.key for one in told.taints] == ["cluster.karmada.io/not-ready"]
     assert topics(told.chains[0]) == ["condition-reports", "conditions", "taints"]
     assert "Zone:" not in said(told)
+
+
+async def test_the_taint_of_a_taint_policy_is_explained_by_the_report_and_the_policy() -> None:
+    world = NodeWorld("n1", "n2")
+    world.declare(
+        "TaintPolicy",
+        "deadlock",
+        {
+            "targets": {"kind": "Node"},
+            "addOnConditions": [{"conditionType": "KernelDeadlock", "operator": "In", "statusValues": ["True"]}],
+            "taints": [{"key": "kernel-deadlock", "effect": "NoSchedule"}],
+            "addHold": "30s",
+        },
+    )
+    world.flow.run()
+    world.report("n1", "KernelDeadlock", "True", source="probe/npd")
+    world.flow.advance(10)
+    (wait,) = (await explained(world, "n1")).waits
+    held = wait.taint
+    assert (held.key, held.effect) == ("kernel-deadlock", "NoSchedule")
+    assert held.reason.startswith("TaintPolicy deadlock; its conditions must hold until ")
+    world.flow.advance(25)
+    told = await explained(world, "n1")
+    (taint,) = told.taints
+    assert [origin for origin, _ in taint.origins] == [TaintOrigin.POLICY]
+    assert taint.taint.reason == "TaintPolicy deadlock"
+    assert not (await explained(world, "n2")).taints

@@ -130,6 +130,7 @@ class Bench:
         revision: int = 1,
         requested: bool = False,
         zone: str = "/",
+        reason: str = "Taint",
     ) -> None:
         """Request the eviction of the present binding, like the eviction service."""
         table = self.tables[BINDINGS]
@@ -146,6 +147,7 @@ class Bench:
             zone=zone,
             due_time=at(self.time if due is None else due),
             requested=requested,
+            reason=reason,
         )
         self.hear(eviction_key(bound.workload, node, bound.generation), event)
 

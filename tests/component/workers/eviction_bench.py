@@ -18,7 +18,8 @@ from moorage_schemas.base import Model
 from moorage_schemas.budget import EvictionAnswered, EvictionAsked
 from moorage_schemas.condition import EVICTED, ConditionStatus, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided
-from moorage_schemas.keys import binding_key, eviction_key, workload_condition_key
+from moorage_schemas.keys import binding_key, eviction_key, leave_key, workload_condition_key
+from moorage_schemas.leave_request import LeaveRequested, Requester, RequesterKind
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared, resource_key
@@ -28,6 +29,7 @@ from moorage_schemas.topics import (
     BINDINGS,
     EVICTION_ANSWERS,
     EVICTION_ASKS,
+    EVICTION_REQUESTS,
     FLEET,
     RESOURCES,
     TAINTS,
@@ -177,6 +179,26 @@ class Bench:
         )
         return self.feed(WORKLOAD_CONDITIONS, workload_condition_key(pod("web"), self.target, EVICTED), event)
 
+    def leave(
+        self, name: str = "drain", at_time: float | None = None, *, uid: str = "u", generation: int = 1
+    ) -> list[str]:
+        """A request to leave, at once or at a time."""
+        requester = Requester(kind=RequesterKind.EVICTION_REQUEST, name=name)
+        event = LeaveRequested(
+            workload=pod("web"),
+            workload_uid=uid,
+            target=self.target,
+            generation=generation,
+            requester=requester,
+            deadline=None if at_time is None else at(at_time),
+            requested_time=at(self.time),
+        )
+        return self.feed(EVICTION_REQUESTS, leave_key(pod("web"), self.target, requester.key), event)
+
+    def withdraw(self, name: str = "drain") -> list[str]:
+        """The requester withdraws its request."""
+        return self.feed(EVICTION_REQUESTS, leave_key(pod("web"), self.target, f"EvictionRequest/{name}"), None)
+
     def feed(self, topic: Topic, key: str, event: Model | None) -> list[str]:
         self.count += 1
         one = record(topic, key, event, id=f"e{self.count}", time=at(self.time))
@@ -189,6 +211,7 @@ class Bench:
         """Restore the state from the written records."""
         state = self.service.new_state(0)
         self.service.use_globals(state, self.view)
+        state.leaves = self.state.leaves
         target = self.state.targets[self.target.key]
         self.written, written = [], self.written
         state.targets[self.target.key] = replace(target, bindings=dict(target.bindings), tasks={})

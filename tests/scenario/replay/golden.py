@@ -17,7 +17,7 @@ from tests.chaos.seeded.stories import Play, draw
 from moorage.insight.replay.recording import Recording
 
 FOLDER = Path(__file__).parent / "golden"
-SEEDS = (39, 81, 87, 149, 155, 226, 247, 275, 318, 391)
+SEEDS = (39, 81, 87, 149, 155, 226, 247, 275, 318, 391, 1693)
 
 
 def made(seed: int) -> Recording:

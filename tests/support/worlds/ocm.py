@@ -190,7 +190,9 @@ class OcmWorld(World):
                 assert len(listed) == len(set(listed)) == event.selected
                 names = [name for group in event.decision_groups for name in group.decisions]
                 assert {f"PlacementDecision/{event.workload.namespace}/{name}" for name in names} == {
-                    other for other, part in table.items() if part.owner.key == key and other != key
+                    other
+                    for other, part in table.items()
+                    if part.owner.key == key and other.startswith("PlacementDecision/")
                 }
 
 

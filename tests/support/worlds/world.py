@@ -18,14 +18,22 @@ from moorage.runtime.settings.process_settings import Settings
 from moorage.workers import condition_ingest, eviction, governor, placement, taint_manager, timer
 from moorage_schemas.condition import ConditionReported, ConditionStatus
 from moorage_schemas.configuration import ConfigurationChanged
-from moorage_schemas.keys import binding_key
+from moorage_schemas.keys import binding_key, leave_key
+from moorage_schemas.leave_request import LeaveRequested, Requester, RequesterKind
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import PodMetadata, PodOrder, resource_key, resource_partition_key
 from moorage_schemas.resources.configuration import CONFIGURATION_NAME
 from moorage_schemas.taint import Toleration
 from moorage_schemas.times import format_time
-from moorage_schemas.topics import BINDINGS, CONDITION_REPORTS, CONFIGURATION, FLEET, RESOURCES
+from moorage_schemas.topics import (
+    BINDINGS,
+    CONDITION_REPORTS,
+    CONFIGURATION,
+    EVICTION_REQUESTS,
+    FLEET,
+    RESOURCES,
+)
 
 PARTITIONS = 3
 TEMPLATE: dict[str, Any] = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
@@ -115,6 +123,41 @@ class World:
         self._began: dict[str, datetime] = {}
         self._bindings: dict[str, int] = {}
         self._configurations = 0
+
+    # Requests to leave.
+
+    def request_leave(
+        self,
+        bound: WorkloadBound,
+        name: str = "drain",
+        *,
+        deadline: datetime | None = None,
+        kind: RequesterKind = RequesterKind.EVICTION_REQUEST,
+        uid: str | None = None,
+        generation: int | None = None,
+        message: str = "",
+    ) -> Record:
+        """Request that a workload leaves a target, by default as it is bound there."""
+        requester = Requester(kind=kind, name=name)
+        event = LeaveRequested(
+            workload=bound.workload,
+            workload_uid=bound.uid if uid is None else uid,
+            target=bound.target,
+            generation=bound.generation if generation is None else generation,
+            requester=requester,
+            message=message,
+            deadline=deadline,
+            requested_time=self.flow.now,
+        )
+        key = leave_key(bound.workload, bound.target, requester.key)
+        return self.flow.produce(EVICTION_REQUESTS, key, event, partition_key=bound.target.key)
+
+    def withdraw_leave(
+        self, bound: WorkloadBound, name: str = "drain", *, kind: RequesterKind = RequesterKind.EVICTION_REQUEST
+    ) -> Record:
+        """Withdraw a request to leave."""
+        key = leave_key(bound.workload, bound.target, f"{kind.value}/{name}")
+        return self.flow.produce(EVICTION_REQUESTS, key, None, partition_key=bound.target.key)
 
     # Objects.
 

@@ -19,12 +19,16 @@ from moorage.apiserver.rules.validation.moorage import (
     validate_eviction_budget,
     validate_eviction_pause,
     validate_machine_set,
+    validate_maintenance,
+    validate_taint_policy,
 )
 from moorage.decide.kubernetes.field_errors import FieldError
 from moorage_schemas.resources.budgets import EvictionBudgetSpec, EvictionPauseSpec, PodDisruptionBudgetSpec
 from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.machines import MachineSet
+from moorage_schemas.resources.maintenances import MaintenanceSpec
 from moorage_schemas.resources.policies import ClusterTaintPolicy, PropagationSpec
+from moorage_schemas.resources.taint_policies import TaintPolicy
 
 Json = dict[str, Any]
 DEPLOYMENTS = [{"apiVersion": "apps/v1", "kind": "Deployment"}]
@@ -210,6 +214,59 @@ def test_good_taint_policies() -> None:
 )
 def test_bad_taint_policies(found: ClusterTaintPolicy, message: str) -> None:
     assert one(validate_cluster_taint_policy(found, allow_no_execute=False)).startswith(message)
+
+
+def any_taint_policy(targets: dict[str, Any] | None = None, **spec: Any) -> list[FieldError]:
+    chosen = {"kind": "Node"} if targets is None else targets
+    return validate_taint_policy(
+        TaintPolicy.model_validate(
+            {
+                "apiVersion": "moorage.io/v1alpha1",
+                "kind": "TaintPolicy",
+                "metadata": {"name": "p"},
+                "spec": {"targets": chosen, "taints": [COLD], **spec},
+            }
+        )
+    )
+
+
+def test_good_taint_policies_of_any_target() -> None:
+    assert any_taint_policy({"kind": "Node", "names": ["n1"], "exclude": ["n2"], "cluster": "*"}) == []
+    assert any_taint_policy({"kind": "Cluster", "cluster": "east"}, addOnConditions=[READY], addHold="30s") == []
+    assert any_taint_policy({"kind": "ManagedCluster"}, taints=[{"key": "a", "effect": "NoSelect"}]) == []
+    assert any_taint_policy(taints=[{"key": "a", "effect": "NoExecute"}]) == []
+
+
+@table(
+    ("found", "message"),
+    [
+        (
+            any_taint_policy({}),
+            'spec.targets.kind: Unsupported value: "": supported values: "Node", "Cluster", "ManagedCluster"',
+        ),
+        (any_taint_policy({"kind": "Node", "names": []}), "spec.targets.names: Invalid value: "),
+        (any_taint_policy({"kind": "Node", "names": ["A b"]}), 'spec.targets.names[0]: Invalid value: "A b"'),
+        (any_taint_policy({"kind": "Node", "exclude": ["-"]}), 'spec.targets.exclude[0]: Invalid value: "-"'),
+        (any_taint_policy({"kind": "Node", "cluster": "a/b"}), 'spec.targets.cluster: Invalid value: "a/b"'),
+        (
+            any_taint_policy({"kind": "Node", "selector": {"matchLabels": {"a b": "c"}}}),
+            'spec.targets.selector.matchLabels: Invalid value: "a b"',
+        ),
+        (
+            any_taint_policy({"kind": "ManagedCluster"}),
+            'spec.taints[0].effect: Unsupported value: "NoSchedule": supported values: "NoSelect", ',
+        ),
+        (any_taint_policy(taints=[]), "spec.taints: Required value: must have at least one item"),
+        (any_taint_policy(addHold="soon"), 'spec.addHold: Invalid value: "soon": must be a duration'),
+        (any_taint_policy(removeHold="-1s"), 'spec.removeHold: Invalid value: "-1s"'),
+        (
+            any_taint_policy(addOnConditions=[{**READY, "statusValues": []}]),
+            "spec.addOnConditions[0].statusValues: Required value",
+        ),
+    ],
+)
+def test_bad_taint_policies_of_any_target(found: list[FieldError], message: str) -> None:
+    assert one(found).startswith(message)
 
 
 def propagation(annotations: dict[str, str] | None = None, **spec: Any) -> list[FieldError]:
@@ -457,6 +514,45 @@ def test_bad_scopes(scope: Json, message: str) -> None:
     assert one(validate_eviction_pause(EvictionPauseSpec.model_validate({"scope": scope}))).startswith(message)
 
 
+FRIDAY = {"cron": "0 22 * * 5", "timeZone": "Europe/Berlin", "duration": "8h"}
+
+
+def test_good_schedules_and_reasons() -> None:
+    for limits in (
+        {"schedule": FRIDAY, "reasons": ["Drain", "Failure"]},
+        {"schedule": {"cron": "@daily", "duration": "1h"}},
+    ):
+        assert validate_eviction_pause(EvictionPauseSpec.model_validate(limits)) == []
+        assert validate_eviction_budget(EvictionBudgetSpec.model_validate({**limits, "maxInWindow": 1})) == []
+
+
+@table(
+    ("limits", "message"),
+    [
+        (
+            {"schedule": {**FRIDAY, "cron": "0 25 * * 5"}},
+            'spec.schedule.cron: Invalid value: "0 25 * * 5": must be a cron',
+        ),
+        ({"schedule": {**FRIDAY, "cron": ""}}, "spec.schedule.cron: Required value"),
+        (
+            {"schedule": {**FRIDAY, "timeZone": "Berlin"}},
+            'spec.schedule.timeZone: Invalid value: "Berlin": must be an IANA',
+        ),
+        ({"schedule": {**FRIDAY, "duration": "8"}}, 'spec.schedule.duration: Invalid value: "8": must be a duration'),
+        (
+            {"schedule": {**FRIDAY, "duration": "0s"}},
+            'spec.schedule.duration: Invalid value: "0s": must be at least 1s',
+        ),
+        ({"reasons": []}, "spec.reasons: Invalid value: []: must have at least one item"),
+        ({"reasons": ["Drain", "Drain"]}, 'spec.reasons[1]: Duplicate value: "Drain"'),
+    ],
+)
+def test_bad_schedules_and_reasons(limits: Json, message: str) -> None:
+    assert one(validate_eviction_pause(EvictionPauseSpec.model_validate(limits))).startswith(message)
+    budget = EvictionBudgetSpec.model_validate({**limits, "maxConcurrent": 1})
+    assert one(validate_eviction_budget(budget)).startswith(message)
+
+
 def test_a_budget_without_an_amount_and_one_with_bad_amounts() -> None:
     assert lines(validate_eviction_budget(EvictionBudgetSpec())) == [
         "spec.maxConcurrent: Required value: at least one of maxConcurrent and maxInWindow must be set"
@@ -513,3 +609,43 @@ def test_good_machine_sets() -> None:
 )
 def test_bad_machine_sets(found: MachineSet, message: str) -> None:
     assert one(validate_machine_set(found)).startswith(message)
+
+
+WINDOW = {"cron": "0 1 * * 6", "timeZone": "Europe/Berlin", "duration": "4h"}
+
+
+def test_good_maintenances() -> None:
+    whole = {
+        "targets": {"names": ["n1"], "zones": ["eu/eu-1"], "selector": {"matchLabels": {"pool": "gpu"}}},
+        "window": WINDOW,
+        "drainDeadline": "3h",
+        "releaseAfter": "10m",
+        "order": "Zone",
+        "maxAtOnce": "10%",
+        "minHealthy": 3,
+        "whenNotDrained": "Fail",
+    }
+    for spec in (whole, {"window": {"start": "2026-12-05T01:00:00Z", "duration": "2h"}}):
+        assert validate_maintenance(MaintenanceSpec.model_validate(spec)) == []
+
+
+@table(
+    ("spec", "message"),
+    [
+        ({"window": {"duration": "2h"}}, "spec.window: Invalid value:"),
+        ({"window": {**WINDOW, "start": "2026-12-05T01:00:00Z"}}, "spec.window: Invalid value:"),
+        ({"window": {**WINDOW, "cron": "x"}}, 'spec.window.cron: Invalid value: "x"'),
+        ({"window": {"start": "2026-12-05T01:00:00Z", "duration": "x"}}, "spec.window.duration: Invalid value"),
+        ({"drainDeadline": "soon"}, "spec.drainDeadline: Invalid value"),
+        ({"releaseAfter": "soon"}, "spec.releaseAfter: Invalid value"),
+        ({"maxAtOnce": "two"}, "spec.maxAtOnce: Invalid value"),
+        ({"minHealthy": "120%"}, "spec.minHealthy: Invalid value"),
+        ({"targets": {"names": []}}, "spec.targets.names: Invalid value: []: must have at least one item"),
+        ({"targets": {"names": ["N1"]}}, 'spec.targets.names[0]: Invalid value: "N1"'),
+        ({"targets": {"zones": ["eu-1"]}}, 'spec.targets.zones[0]: Invalid value: "eu-1"'),
+        ({"targets": {"kind": "Cluster"}}, 'spec.targets.kind: Unsupported value: "Cluster"'),
+    ],
+)
+def test_bad_maintenances(spec: Json, message: str) -> None:
+    found = validate_maintenance(MaintenanceSpec.model_validate({"window": WINDOW, **spec}))
+    assert one(found).startswith(message)

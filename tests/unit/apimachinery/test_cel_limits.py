@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.tables import table
 
+from moorage.decide.kubernetes.cel.environments import PER_CALL_LIMIT
 from moorage.decide.kubernetes.cel.expressions import (
     BUDGET,
-    PER_CALL_LIMIT,
     Evaluation,
     ExpressionError,
     Result,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.tables import table
 
-from moorage.decide.taints.desired.cluster_taint_policy import TaintPolicy, in_order
 from moorage.decide.taints.desired.from_conditions import Holds, belongs_to_state
+from moorage.decide.taints.desired.taint_policies import TaintingPolicy, in_order
 from moorage.decide.taints.desired.taint_reconciliation import (
     ReconciledTaints,
     TaintRules,
@@ -574,9 +574,9 @@ def when(condition: str, *values: str, operator: str = "In") -> MatchCondition:
     return MatchCondition(condition_type=condition, operator=operator, status_values=list(values))
 
 
-def policy(name: str = "p", **parts: Any) -> TaintPolicy:
+def policy(name: str = "p", **parts: Any) -> TaintingPolicy:
     filled = {"add": (when("Ready", "False"),), "taints": (Taint(key="net", effect="NoExecute", value="v"),), **parts}
-    return TaintPolicy(name=name, **filled)
+    return TaintingPolicy(name=name, **filled)
 
 
 def cluster(*wishes: TaintWish) -> ResourceDeclared:
@@ -594,7 +594,7 @@ def evaluated(
     current: TargetTainted | None,
     known: dict[str, ConditionChanged],
     now: float,
-    *policies: TaintPolicy,
+    *policies: TaintingPolicy,
     resource: ResourceDeclared | None = None,
     rules: TaintRules = ON,
     evaluate: bool = True,
@@ -638,11 +638,11 @@ def test_the_later_policy_wins_by_creation_and_then_by_name() -> None:
     known = conditions(A="True")
     adds, removes = (when("A", "True"),), (when("A", "True"),)
 
-    def made(name: str, day: int | None, **parts: Any) -> TaintPolicy:
+    def made(name: str, day: int | None, **parts: Any) -> TaintingPolicy:
         created = None if day is None else T0 + timedelta(days=day)
         return policy(name, created=created, **parts)
 
-    def keys(*policies: TaintPolicy) -> list[str]:
+    def keys(*policies: TaintingPolicy) -> list[str]:
         return [t[0] for t in listed(evaluated(None, known, 1, *policies).event)]
 
     assert keys(made("a", 2, add=adds), made("b", 1, add=(), remove=removes)) == ["net"]

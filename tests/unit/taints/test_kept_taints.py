@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from moorage.decide.taints.desired.cluster_taint_policy import TaintPolicy
 from moorage.decide.taints.desired.from_conditions import Holds
+from moorage.decide.taints.desired.taint_policies import TaintingPolicy
 from moorage.decide.taints.desired.taint_reconciliation import TaintRules, reconcile_taints
 from moorage_schemas.condition import ConditionChanged, ConditionStatus
 from moorage_schemas.refs import TargetKind, TargetRef
@@ -28,7 +28,7 @@ OF_STATE = {
 }
 """By kind of target: the condition from which a taint follows, its key and effect."""
 
-POLICY = TaintPolicy(
+POLICY = TaintingPolicy(
     name="p",
     created=T0,
     add=(

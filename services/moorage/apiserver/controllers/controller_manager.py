@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from moorage.apiserver.controllers.events import EventRecorder
+from moorage.apiserver.controllers.eviction_requests import EvictionRequestKeeper
 from moorage.apiserver.controllers.garbage_collector import GarbageCollector, NamespaceKeeper, Sweeper
 from moorage.apiserver.controllers.machine_sets import MachineKeeper
 from moorage.apiserver.controllers.roles import RoleAggregator, SetRoleKeeper
@@ -27,6 +28,7 @@ class ControllerManager:
             NamespaceKeeper(store, writer),
             GarbageCollector(store, writer),
             RolloutKeeper(store, writer),
+            EvictionRequestKeeper(store, writer),
             RoleAggregator(store, writer, clock),
             SetRoleKeeper(store, writer),
             *((recorder,) if recorder is not None else ()),

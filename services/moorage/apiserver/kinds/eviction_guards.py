@@ -12,7 +12,7 @@ from moorage.apiserver.kinds.kind import Kind, OwnKind
 from moorage.apiserver.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, text
 from moorage.apiserver.kinds.printing.kubernetes import number
 from moorage.apiserver.kinds.printing.sections import Pair, Related, Section, as_declared, held_by
-from moorage.decide.kubernetes.object_texts import scope_text
+from moorage.decide.kubernetes.object_texts import reasons_text, schedule_text, scope_text
 from moorage.decide.kubernetes.unstructured import at, namespace_of
 from moorage_schemas.times import format_time
 
@@ -30,6 +30,29 @@ def _scope(found: Object) -> str:
 def _window(found: Object) -> str:
     number = at(found, "spec", "maxInWindow")
     return NONE if number is None else f"{number} in {at(found, 'spec', 'windowSeconds') or 3600}s"
+
+
+def _schedule(found: Object) -> str:
+    return schedule_text(found) or NONE
+
+
+def _reasons(found: Object) -> str:
+    return reasons_text(found) or "<all>"
+
+
+def _allowed(found: Object) -> str:
+    if at(found, "status", "active") is False:
+        return "<inactive>"
+    allowed = at(found, "status", "allowed")
+    return "<unknown>" if allowed is None else str(allowed)
+
+
+def _active(counted: BudgetCounted | None) -> Document:
+    """Return the part of a status that is about a schedule. Empty for a guard without one."""
+    if counted is None or counted.active is None:
+        return {}
+    time = {} if counted.changes_time is None else {"changesTime": format_time(counted.changes_time)}
+    return {"active": counted.active, **time}
 
 
 class GuardKind(OwnKind[Any]):
@@ -56,26 +79,27 @@ class EvictionBudgetKind(GuardKind):
         TableColumn("PER", text("spec", "per", default="Fleet")),
         TableColumn("AT-A-TIME", text("spec", "maxConcurrent")),
         TableColumn("IN-WINDOW", of(_window)),
-        TableColumn("ALLOWED", text("status", "allowed", default="<unknown>")),
+        TableColumn("ALLOWED", of(_allowed)),
         TableColumn("UNDER-WAY", text("status", "inProgress", default="0")),
         TableColumn("HELD", text("status", "held", default="0")),
         AGE,
         TableColumn("SCOPE", of(_scope), wide=True),
         TableColumn("PATIENCE", text("spec", "patienceSeconds"), wide=True),
+        TableColumn("REASONS", of(_reasons), wide=True),
+        TableColumn("SCHEDULE", of(_schedule), wide=True),
     )
 
     @override
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
-        from moorage_schemas.times import format_time
-
         counted = records.budgets.get(resource.key)
         if counted is None:
             return None
         return {
-            "allowed": counted.allowed,
+            **({} if counted.active is False else {"allowed": counted.allowed}),
             "inProgress": counted.in_progress,
             "inWindow": counted.in_window,
             "held": counted.held,
+            **_active(counted),
             "countedTime": format_time(counted.counted_time),
         }
 
@@ -92,6 +116,9 @@ class EvictionPauseKind(GuardKind):
         TableColumn("HELD", text("status", "held", default="0")),
         TableColumn("REASON", text("spec", "reason")),
         AGE,
+        TableColumn("ACTIVE", text("status", "active", default="True"), wide=True),
+        TableColumn("REASONS", of(_reasons), wide=True),
+        TableColumn("SCHEDULE", of(_schedule), wide=True),
     )
     counted_status = True
 
@@ -99,7 +126,8 @@ class EvictionPauseKind(GuardKind):
     def status(self, resource: ResourceDeclared, records: Records) -> Document | None:
         from moorage.apiserver.kinds.status.guards import PAUSE, PauseIndex
 
-        return {"held": len(records.index(PauseIndex).held.get(f"{PAUSE}{resource.name}", ()))}
+        held = len(records.index(PauseIndex).held.get(f"{PAUSE}{resource.name}", ()))
+        return {"held": held, **_active(records.budgets.get(resource.key))}
 
 
 class PodDisruptionBudgetKind(Kind[Any]):

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from typing_extensions import override
 
 from moorage.apiserver.kinds.kind import Document, OwnKind
-from moorage.apiserver.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, since, text
+from moorage.apiserver.kinds.printing.columns import AGE, NONE, Object, TableColumn, of, since, taints, text
 from moorage.decide.kubernetes.unstructured import at
 from moorage_schemas.times import format_time
 
 if TYPE_CHECKING:
     from moorage.apiserver.kinds.status.records import Document, Records
+    from moorage.apiserver.rules.feature_gates import FeatureGates
     from moorage.decide.kubernetes.field_errors import FieldError
     from moorage_schemas.resource import ResourceDeclared
     from moorage_schemas.resources.dedicated import DedicatedNodes
@@ -128,6 +129,52 @@ class ProbeGrantKind(OwnKind[Any]):
     )
 
 
+def _policy_targets(found: Object) -> str:
+    targets = at(found, "spec", "targets") or {}
+    return _target(targets) + "".join(f",!{name}" for name in targets.get("exclude") or ())
+
+
+def _policy_conditions(found: Object) -> str:
+    return ",".join(str(one.get("conditionType")) for one in at(found, "spec", "addOnConditions") or ()) or NONE
+
+
+class TaintPolicyKind(OwnKind[Any]):
+    """A policy that adds and removes taints by the conditions of targets of any kind."""
+
+    kind = "TaintPolicy"
+    in_own_all = True
+    model_module = "taint_policies"
+    short_names = ("tp",)
+    order = 155
+    apply_order = 60
+    columns = (
+        TableColumn("TARGETS", of(_policy_targets)),
+        TableColumn("CONDITIONS", of(_policy_conditions)),
+        TableColumn("TAINTS", taints(None)),
+        AGE,
+    )
+
+    @override
+    def warnings(self, document: Mapping[str, Any], gates: FeatureGates) -> Iterable[str]:
+        from moorage.apiserver.rules.feature_gates import ineffective_evictions
+        from moorage_schemas.refs import TargetKind
+
+        spec = document.get("spec") or {}
+        if (spec.get("targets") or {}).get("kind") == TargetKind.CLUSTER.value:
+            yield from ineffective_evictions(spec, gates)
+
+    @override
+    def notes(self, document: Mapping[str, Any], sent: Mapping[str, Any], records: Records) -> Iterator[str]:
+        """Yield how many workloads the policy would make leave, if its taints evict."""
+        from moorage.apiserver.kinds.status.policy_preview import evicts, preview, preview_text
+        from moorage.decide.taints.desired.taint_policies import TaintingPolicy
+
+        # The gateway of a simulation reads no bindings, and the simulation itself shows who leaves.
+        without_bindings = not records.bindings and records.placements
+        if evicts(document) and not without_bindings:
+            yield preview_text(preview(TaintingPolicy.of(document), records))
+
+
 def _events(found: Object) -> str:
     return ",".join(at(found, "spec", "events") or ("bindings", "evictions"))
 
@@ -210,4 +257,4 @@ def _condition(  # noqa: PLR0917 - the fields of a condition, in their order
 
 
 CONFIGURATION = MoorageConfigurationKind()
-KINDS = (CONFIGURATION, DedicatedNodesKind(), ProbeGrantKind(), WebhookKind())
+KINDS = (CONFIGURATION, DedicatedNodesKind(), ProbeGrantKind(), TaintPolicyKind(), WebhookKind())

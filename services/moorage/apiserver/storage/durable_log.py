@@ -18,9 +18,26 @@ from moorage_schemas.base import Model
 from moorage_schemas.dead_letter import DeadLettered
 from moorage_schemas.envelope import Meta
 from moorage_schemas.shown import ObjectShown
-from moorage_schemas.topics import AUDIT, CONDITION_REPORTS, CONFIGURATION, OBJECTS, PROBE_GRANTS, RESOURCES, Topic
+from moorage_schemas.topics import (
+    AUDIT,
+    CONDITION_REPORTS,
+    CONFIGURATION,
+    EVICTION_REQUESTS,
+    OBJECTS,
+    PROBE_GRANTS,
+    RESOURCES,
+    Topic,
+)
 
-WRITTEN: tuple[Topic, ...] = (RESOURCES, CONFIGURATION, PROBE_GRANTS, AUDIT, OBJECTS, CONDITION_REPORTS)
+WRITTEN: tuple[Topic, ...] = (
+    RESOURCES,
+    CONFIGURATION,
+    PROBE_GRANTS,
+    EVICTION_REQUESTS,
+    AUDIT,
+    OBJECTS,
+    CONDITION_REPORTS,
+)
 """The topics that the gateway writes."""
 
 RECORD_OVERHEAD: Final = 512

@@ -39,7 +39,9 @@ _ROWS: Final[Mapping[str, RowReader]] = {
     CONDITIONS.short: RowReader(ConditionChanged),
     PLACEMENTS.short: RowReader(WorkloadPlaced, shared=("leaving", "conditions")),
     BINDINGS.short: RowReader(WorkloadBound, shared=("tolerations", "labels")),
-    EVICTIONS.short: RowReader(EvictionDecided, shared=("held_by", "taints", "escalated", "acknowledged")),
+    EVICTIONS.short: RowReader(
+        EvictionDecided, shared=("held_by", "taints", "requesters", "escalated", "acknowledged")
+    ),
     TIMERS.short: RowReader(SetTimer),
     WORKLOAD_CONDITIONS.short: RowReader(WorkloadConditionChanged),
 }

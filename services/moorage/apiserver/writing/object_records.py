@@ -11,6 +11,7 @@ from typing import Any
 
 from moorage.apiserver.admission import mutation
 from moorage.apiserver.kinds.kind import ServedKind, logged_kinds
+from moorage.apiserver.kinds.status import leaves
 from moorage.apiserver.kinds.status.records import ObjectId
 from moorage.apiserver.machinery import api_errors
 from moorage.apiserver.storage.durable_log import Log, Write
@@ -22,6 +23,8 @@ from moorage_schemas.condition import ConditionReported
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.envelope import Meta, event_id
+from moorage_schemas.keys import LeaveKey, leave_key
+from moorage_schemas.leave_request import LeaveRequested
 from moorage_schemas.probe_grant import ProbeGrantChanged
 from moorage_schemas.resource import ResourceDeclared, resource_partition_key
 from moorage_schemas.resources.configuration import CONFIGURATION_KIND, MoorageConfiguration
@@ -31,6 +34,7 @@ from moorage_schemas.topics import (
     AUDIT,
     CONDITION_REPORTS,
     CONFIGURATION,
+    EVICTION_REQUESTS,
     FLEET,
     OBJECTS,
     PROBE_GRANTS,
@@ -190,7 +194,44 @@ class ObjectRecords:
             writes.append(_for_services(object_id.name, event, meta))
         if object_id.kind == _PROBE_GRANT:
             writes.append(_grant_for_services(object_id.name, event, meta))
+        if object_id.kind == leaves.EVICTION_REQUEST:
+            writes += self._leaves(object_id, event, meta)
         return await self._read_back(key, await self._log.commit(writes))
+
+    async def keep_leaves(self, object_id: ObjectId, caller: Caller) -> None:
+        """Write what the requests to leave of an object lack. Nothing is written if nothing is.
+
+        Raises:
+            StatusError: 503 if nothing was written, 504 if that is not known or takes too long.
+        """
+        declared = self._store.tables.resources.get(object_id.key)
+        version = declared.version if declared is not None else 0
+        meta = self._meta(object_id, event_id(object_id.key, leaves.EVICTION_REQUEST, version), caller)
+        if writes := self._leaves(object_id, declared, meta):
+            await self._log.commit(writes, is_shown=False)
+
+    def _leaves(self, object_id: ObjectId, declared: ResourceDeclared | None, cause: Meta) -> list[Write]:
+        """Return the records that make an object's requests to leave as it wants them. Mirrored clusters have none."""
+        if self._store.cluster:
+            return []
+        tables = self._store.tables
+        bound = leaves.binding_to_leave(declared.object, tables) if declared is not None else None
+        wanted: dict[str, LeaveRequested] = {}
+        if declared is not None and bound is not None:
+            event = leaves.leave_of(declared.object, bound)
+            wanted[leave_key(bound.workload, bound.target, event.requester.key)] = event
+        present = tables.index(leaves.LeaveIndex).records.get(object_id.key, set())
+        return [
+            Write(
+                EVICTION_REQUESTS,
+                key,
+                LeaveKey.parse(key).target,
+                wanted.get(key),
+                _leave_meta(cause, key, wanted.get(key)),
+            )
+            for key in sorted(wanted.keys() | present)
+            if wanted.get(key) != tables.leaves.get(key)
+        ]
 
     async def _read_back(self, key: str, version: int) -> int:
         """Wait until the store shows what was written, and return the version."""
@@ -250,6 +291,13 @@ def _beside(cause: Meta, topic: Topic, subject: str) -> Meta:
         causation_id=cause.id,
         traceparent=cause.traceparent,
     )
+
+
+def _leave_meta(cause: Meta, key: str, event: LeaveRequested | None) -> Meta:
+    """Return the attributes of a request to leave, or of its withdrawal. An object may have several requests."""
+    step = "withdrawn" if event is None else event.generation
+    identity = event_id(cause.id, EVICTION_REQUESTS.short, key, step)
+    return _beside(cause, EVICTION_REQUESTS, key)._replace(id=identity)
 
 
 def _grant_for_services(name: str, declared: ResourceDeclared | None, cause: Meta) -> Write:

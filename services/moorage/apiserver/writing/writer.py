@@ -355,6 +355,15 @@ class Writer:
             stored = self._declared(kind, object_id)
             return await self._delete(kind, object_id, stored, options, caller, dry_run=dry_run)
 
+    async def keep_leaves(self, object_id: ObjectId, caller: Caller) -> None:
+        """Write what the requests to leave of an `EvictionRequest` lack.
+
+        Raises:
+            StatusError: 503 if nothing can be written.
+        """
+        async with self.lock(object_id):
+            await self.records.keep_leaves(object_id, caller)
+
     async def collect(self, object_id: ObjectId, uid: str, caller: Caller, options: DeleteOptions) -> None:
         """Delete a declared object that goes with another one, if it still has that uid.
 

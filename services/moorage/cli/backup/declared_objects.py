@@ -24,6 +24,7 @@ _FIRST: Final = (
     "MoorageConfiguration",
     "EvictionPause",
     "EvictionBudget",
+    "Maintenance",
     "PriorityClass",
     "StorageClass",
     "LimitRange",
@@ -42,6 +43,7 @@ _FIRST: Final = (
     "DedicatedNodes",
     "Cluster",
     "ClusterTaintPolicy",
+    "TaintPolicy",
     "ManagedClusterSet",
     "ManagedClusterSetBinding",
     "ManagedCluster",
@@ -55,6 +57,7 @@ _FIRST: Final = (
 
 _LAST: Final = (
     "Placement",
+    "Rollout",
     "ClusterPropagationPolicy",
     "PropagationPolicy",
     "ReplicationController",
@@ -65,6 +68,7 @@ _LAST: Final = (
     "Job",
     "CronJob",
     "Pod",
+    "EvictionRequest",
 )
 """The kinds of work, and of what places it, in their order. All others come before them, by name."""
 

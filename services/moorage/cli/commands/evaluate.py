@@ -29,8 +29,9 @@ def evaluate(
     A request is an object with `op` and the fields of that operation. It is read from standard input, and the answer
     is written to standard output. Operations for Kubernetes: tolerates, filter, normalize, evict, validate,
     parse_taints, set_taints, pod_qos, pod_requests, pod_tolerations, pod_schedule, disruption_budget,
-    daemonset_status, node_pods. For Karmada: ctp, karmada_evict, karmada_filter, karmada_schedule. For Open Cluster
-    Management: ocm_schedule, ocm_taint_controller, ocm_taint_webhook, addon_labels, cel.
+    daemonset_status, node_pods, device_tolerates, device_cel, device_allocate, device_evict. For Karmada: ctp,
+    karmada_evict, karmada_filter, karmada_schedule. For Open Cluster Management: ocm_schedule, ocm_rollout,
+    ocm_taint_controller, ocm_taint_webhook, addon_labels, cel.
     """
     out = sys.stdout.buffer
     upstream = reading is Reading.UPSTREAM

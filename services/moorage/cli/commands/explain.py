@@ -31,9 +31,9 @@ def explain(
         list[str],
         typer.Argument(
             metavar="KIND [NAMESPACE/]NAME | KIND[.FIELD…]",
-            help="A pod, placement, resourcebinding or clusterresourcebinding; an object that makes pods or is placed "
-            "by a policy, such as a deployment; or a node or cluster. A kind alone, or a field of it, explains its "
-            "structure.",
+            help="A pod, placement, rollout, resourcebinding or clusterresourcebinding; an object that makes pods or "
+            "is placed by a policy, such as a deployment; or a node or cluster. A kind alone, or a field of it, "
+            "explains its structure.",
             show_default=False,
             autocompletion=completion.explained,
         ),
@@ -185,7 +185,9 @@ def _left(client: Client, asked: Question) -> str:
     if not over:
         return ""
     last = max(over, key=lambda one: str(one.get("decidedTime")))
-    causes = ", ".join(f"taint {taint_text(taint)}" for taint in last.get("taints") or [])
+    found = [f"taint {taint_text(taint)}" for taint in last.get("taints") or []]
+    found += [f"the request of {one['kind']}/{one['name']}" for one in last.get("requesters") or []]
+    causes = ", ".join(found)
     why = f", because of {causes}" if causes else ""
     target = last["target"]
     when = to_the_second(str(last.get("decidedTime")))

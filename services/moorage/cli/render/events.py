@@ -15,6 +15,7 @@ STYLES = {
     "timers": "blue",
     "timer-fired": "blue",
     "evictions": "red",
+    "eviction-requests": "red",
     "placements": "green",
     "bindings": "green",
     "workload-conditions": "cyan",

@@ -9,7 +9,7 @@ from moorage.console.host import PageError
 from moorage.console.pages import shared
 from moorage.console.views import Action, ConsolePage, Content, Done, Form, PageView, required
 from moorage.decide.disruption.object_names import normal_scope, pause_name
-from moorage.decide.kubernetes.object_texts import scope_text
+from moorage.decide.kubernetes.object_texts import reasons_text, schedule_text, scope_text
 from moorage.decide.kubernetes.unstructured import at, name_of
 
 PAUSE: Final = "EvictionPause"
@@ -49,6 +49,9 @@ async def _row(view: PageView, document: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": name,
         "scope": scope_words(document),
+        "limits": limits_words(document),
+        "inactive": at(document, "status", "active") is False,
+        "changes": str(at(document, "status", "changesTime") or ""),
         "reason": str(at(document, "spec", "reason") or ""),
         "held": at(document, "status", "held") or 0,
         "created": str(at(document, "metadata", "creationTimestamp") or ""),
@@ -80,6 +83,12 @@ async def pause(view: PageView, form: Form) -> Done:
 def scope_words(document: dict[str, Any]) -> str:
     """Return the scope of a pause in words: `zones=eu/eu-1`, or `the whole fleet`."""
     return scope_text(document) or "the whole fleet"
+
+
+def limits_words(document: dict[str, Any]) -> str:
+    """Return the reasons and the schedule of a pause in words. Empty if it has none."""
+    words = (("only", reasons_text(document)), ("at", schedule_text(document)))
+    return "; ".join(f"{word} {text}" for word, text in words if text)
 
 
 def scope_of(word: str, value: str) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+from moorage.decide.kubernetes.recurring_windows import RecurringWindows
 from moorage.decide.kubernetes.selectors import test_of
 from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.keys import ResourceKey, split_cluster
@@ -22,7 +23,9 @@ from moorage_schemas.resources.budgets import (
     BudgetPer,
     EvictionBudget,
     EvictionPause,
+    EvictionReason,
     PodDisruptionBudget,
+    Schedule,
     Scope,
 )
 from moorage_schemas.resources.meta import LabelSelector
@@ -70,6 +73,8 @@ class Subject:
     """The target's zone, `region/zone`."""
 
     labels: Mapping[str, str]
+    reason: str = ""
+    """An `EvictionReason`. Empty if it is not known; then no guard with reasons applies."""
 
     @property
     def namespace(self) -> str:
@@ -131,14 +136,15 @@ class BudgetShare:
 class ScopeTest:
     """Tests whether an eviction is in a scope. Every part that is set must match."""
 
-    __slots__ = ("_selects", "_targets", "_zones", "namespaces", "workloads")
+    __slots__ = ("_reasons", "_selects", "_targets", "_zones", "namespaces", "workloads")
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, reasons: list[EvictionReason] | None = None) -> None:
         self.namespaces = _names(scope.namespaces)
         self.workloads = _names(scope.workloads)
         self._zones = _names(scope.zones)
         self._targets = _names(scope.targets)
         self._selects = label_test(scope.selector) if scope.selector is not None else None
+        self._reasons = None if reasons is None else frozenset(reason.value for reason in reasons)
 
     def __call__(self, subject: Subject) -> bool:
         """Return whether a subject is in the scope."""
@@ -149,6 +155,10 @@ class ScopeTest:
             and (self._targets is None or subject.target in self._targets)
             and (self._selects is None or self._selects(subject.labels))
         )
+
+    def applies(self, subject: Subject) -> bool:
+        """Return whether a subject is in the scope, and its eviction has one of the reasons."""
+        return (self._reasons is None or subject.reason in self._reasons) and self(subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +171,8 @@ class Pause:
 
     test: ScopeTest
     reason: str = ""
+    windows: RecurringWindows | None = None
+    """When it holds evictions. None means always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +190,9 @@ class Budget:
 
     patience: int | None
     """Seconds. None means no end."""
+
+    windows: RecurringWindows | None = None
+    """When it holds evictions. None means always."""
 
     @property
     def percent(self) -> bool:
@@ -309,26 +324,37 @@ def disruptions(guard: Disruption, *, pods: int, healthy: int, scale: int | None
 
 
 def pause_of(obj: Mapping[str, Any]) -> Pause:
-    """Return the pause that an object declares."""
+    """Return the pause that an object declares. Raises ValueError if its schedule is invalid."""
     pause = EvictionPause.model_validate(obj)
-    name = pause.metadata.name
-    return Pause(resource_key(PAUSE, "", name), f"{PAUSE}/{name}", ScopeTest(pause.spec.scope), pause.spec.reason)
+    name, spec = pause.metadata.name, pause.spec
+    return Pause(
+        key=resource_key(PAUSE, "", name),
+        name=f"{PAUSE}/{name}",
+        test=ScopeTest(spec.scope, spec.reasons),
+        reason=spec.reason,
+        windows=_windows(spec.schedule),
+    )
 
 
 def budget_of(obj: Mapping[str, Any]) -> Budget:
-    """Return the budget that an object declares. Raises ValueError if an amount is no number or percentage."""
+    """Return the budget that an object declares. Raises ValueError if an amount or its schedule is invalid."""
     budget = EvictionBudget.model_validate(obj)
     name, spec = budget.metadata.name, budget.spec
     return Budget(
         key=resource_key(BUDGET, "", name),
         name=f"{BUDGET}/{name}",
-        test=ScopeTest(spec.scope),
+        test=ScopeTest(spec.scope, spec.reasons),
         per=spec.per,
         concurrent=_share(spec.max_concurrent, "spec.maxConcurrent"),
         in_window=_share(spec.max_in_window, "spec.maxInWindow"),
         window=spec.window_seconds,
         patience=spec.patience_seconds,
+        windows=_windows(spec.schedule),
     )
+
+
+def _windows(schedule: Schedule | None) -> RecurringWindows | None:
+    return None if schedule is None else RecurringWindows(schedule)
 
 
 def disruption_of(obj: Mapping[str, Any], cluster: str = "") -> Disruption:

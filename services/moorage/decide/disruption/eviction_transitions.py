@@ -20,6 +20,7 @@ class Occasion(StrEnum):
 
     BINDING = "binding"
     TAINTS = "taints"
+    LEAVE = "request to leave"
     SWEEP = "sweep"  # the state is checked against itself: after a restart, by the reconciler, with other settings
     REPORT = "report"
     TIMER = "timer"
@@ -53,10 +54,10 @@ class Reported(StrEnum):
 
 
 class Urgency(StrEnum):
-    """The verdict of the taints at the time of the check."""
+    """The verdict of the taints and of the requests to leave at the time of the check."""
 
     KEEP = "keep"
-    LATER = "later"  # for a requested eviction: because of another taint
+    LATER = "later"  # for a requested eviction: because of another taint or request
     AS_SCHEDULED = "as scheduled"
     GRACE = "just due"  # in a sweep of the reconciler: its timer reports it
     DUE = "due"
@@ -152,9 +153,10 @@ def _row(name: str, when: tuple[Enum, ...], because: str, *moves: Move, again: b
     return Transition(name, because, moves, again, {column: given[column] or frozenset(column) for column in COLUMNS})
 
 
-_RECORD: Final = (Occasion.BINDING, Occasion.TAINTS)
+_DEMAND: Final = (Occasion.TAINTS, Occasion.LEAVE)
+_RECORD: Final = (Occasion.BINDING, *_DEMAND)
 _CHECK: Final = (*_RECORD, Occasion.SWEEP)
-_ELSEWHERE: Final = (Occasion.TAINTS, Occasion.REPORT, Occasion.TIMER, Occasion.ANSWER, Occasion.DECISION)
+_ELSEWHERE: Final = (*_DEMAND, Occasion.REPORT, Occasion.TIMER, Occasion.ANSWER, Occasion.DECISION)
 _JUDGED: Final = (*_CHECK, Occasion.DECISION)
 _REPORTED: Final = (*_JUDGED, Occasion.REPORT)
 
@@ -216,14 +218,14 @@ TABLE: Final = (
     _row("", (*_ANSWERED, *_GUARDS, *_WAITS, *_GRANTS[:2]), "an answer grants or denies"),
     # requested evictions
     _row("final", (*_CHECK, Stage.REQUESTED, Reported.NONE), "a request is final"),
-    _row("demanded", (*_MIRRORED, Urgency.DUE), "the taints demand it"),
+    _row("demanded", (*_MIRRORED, Urgency.DUE), "it is still demanded"),
     _row("withdrawn", (*_MIRRORED, Urgency.KEEP), "a late removal would be wrong", Move.RELEASE, *_CANCEL),
-    _row("postponed", (*_MIRRORED, Urgency.LATER), "another taint demands it later", Move.RELEASE, *_SCHEDULE),
+    _row("postponed", (*_MIRRORED, Urgency.LATER), "something else demands it later", Move.RELEASE, *_SCHEDULE),
     _row("", (*_MIRRORED, Urgency.AS_SCHEDULED, Urgency.GRACE), "a requested eviction is not scheduled"),
     # evictions that are not due
-    _row("kept", (*_JUDGED, *_IDLE, Urgency.KEEP), "no taint demands it", Move.DROP),
-    _row("cancelled", (*_JUDGED, *_STARTED, Urgency.KEEP), "no taint demands it", Move.DROP, *_CANCEL, Move.STOP_TIMER),
-    _row("scheduled", (*_LATER, OwnTimer.OTHER), "a toleration ends later", Move.DROP, *_SCHEDULE),
+    _row("kept", (*_JUDGED, *_IDLE, Urgency.KEEP), "nothing demands it", Move.DROP),
+    _row("cancelled", (*_JUDGED, *_STARTED, Urgency.KEEP), "nothing demands it", Move.DROP, *_CANCEL, Move.STOP_TIMER),
+    _row("scheduled", (*_LATER, OwnTimer.OTHER), "it comes due later", Move.DROP, *_SCHEDULE),
     _row("scheduled-early", (*_LATER, OwnTimer.SET), "its timer may have fired before", *_SCHEDULE, Move.AWAIT),
     _row("untimed", (*_STANDS, OwnTimer.OTHER), "its timer may be lost", Move.DROP, Move.SET_TIMER),
     _row("early", (*_STANDS, OwnTimer.SET), "its timer may have fired by a clock that is ahead", Move.AWAIT),

@@ -50,11 +50,11 @@ class _Found(dict[str, dict[str, G]]):
                 del self[place]
 
     def of(self, subject: Subject) -> Iterator[G]:
-        """Return the guards whose scope contains a subject, each once, in no particular order."""
+        """Return the guards that apply to a subject, each once, in no particular order."""
         seen: set[str] = set()
         for place in {"", f"n:{subject.namespace}", f"w:{subject.workload}", f"w:{subject.owner}"}:
             for guard in self.get(place, {}).values():
-                if guard.key not in seen and guard.test(subject):
+                if guard.key not in seen and guard.test.applies(subject):
                     seen.add(guard.key)
                     yield guard
 
@@ -115,7 +115,7 @@ class Guards:
             self._disruptions.setdefault((disruption.namespace, disruption.demands), {})[key] = disruption
 
     def pauses_of(self, subject: Subject) -> tuple[Pause, ...]:
-        """Return the pauses that hold an eviction, by name."""
+        """Return the pauses that hold an eviction, by name. One with a schedule holds it only in its windows."""
         if not self.pauses:
             return ()
         return tuple(sorted(self._pauses.of(subject), key=lambda pause: pause.name))

@@ -89,6 +89,17 @@ def toleration_text(toleration: Object) -> str:
     return (text + (f" for {seconds}s" if seconds is not None else "")).strip()
 
 
+def schedule_text(found: Object) -> str:
+    """Return the schedule of a guard: `0 22 * * 5 Europe/Berlin for 8h`. Empty if it has none."""
+    cron, duration, zone = (at(found, "spec", "schedule", field) for field in ("cron", "duration", "timeZone"))
+    return "" if cron is None else f"{cron} {zone or 'UTC'} for {duration}"
+
+
+def reasons_text(found: Object) -> str:
+    """Return the reasons of the evictions to which a guard applies. Empty if it applies to all."""
+    return ",".join(at(found, "spec", "reasons") or ())
+
+
 def scope_text(found: Object) -> str:
     """Return the scope of a budget or a pause: `zones=eu/eu-1;namespaces=shop`. Empty for the fleet."""
     parts = []

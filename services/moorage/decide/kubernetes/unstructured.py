@@ -21,6 +21,12 @@ def at(value: Any, *path: str) -> Any:
     return value
 
 
+def parts_at(value: Any, *path: str) -> list[Mapping[str, Any]]:
+    """Return the objects of a list at a path. Empty if there is none."""
+    listed = at(value, *path)
+    return [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else []
+
+
 def name_of(document: Any) -> str:
     """Return the name of an object."""
     return str(at(document, "metadata", "name"))

@@ -114,6 +114,8 @@ class Where:
         if placed.targets:
             several = [f"{one.target}" + (f" x{one.replicas}" if one.replicas else "") for one in placed.targets]
             return cls(placed.state.value, tuple(several))
+        if placed.rollout is not None:
+            return cls(placed.state.value, tuple(f"ManagedCluster/{one.name}" for one in placed.rollout.clusters))
         one = placed.target is not None and placed.state is PlacementState.PLACED
         return cls(placed.state.value, (str(placed.target),) if one else ())
 

@@ -10,7 +10,8 @@ from moorage.insight.explain.grounds import TOPICS, Grounds, SnapshotGrounds, de
 from moorage.insight.explain.history import TopicScan, complete
 from moorage.insight.explain.placement_reasons import explain_placement
 from moorage.insight.explain.pod_reasons import explain_pod
-from moorage.insight.explain.question import PLACEMENT, PLACEMENT_DECISION, Question, QuestionError
+from moorage.insight.explain.question import PLACEMENT, PLACEMENT_DECISION, ROLLOUT, Question, QuestionError
+from moorage.insight.explain.rollout_reasons import explain_rollout
 from moorage.insight.explain.target_reasons import TargetExplanation, explain_target
 from moorage.runtime.settings.process_settings import Settings
 from moorage_schemas.placement import WorkloadPlaced
@@ -38,6 +39,8 @@ def answer(grounds: Grounds, asked: Question) -> Explanation | Summary | TargetE
             raise QuestionError("node", asked.node, f"{called} selects clusters, not nodes")
         name = asked.name.rpartition("-decision-")[0] if asked.kind == PLACEMENT_DECISION else asked.name
         return explain_placement(grounds, asked.namespace, name or asked.name, wanted)
+    if asked.kind == ROLLOUT:
+        return explain_rollout(grounds, asked.namespace, asked.name)
     key = resource_key(asked.kind, asked.namespace, asked.name, asked.within)
     binding = key if asked.kind in BINDING_KINDS else binding_of(grounds, key)
     if binding is not None:

@@ -32,9 +32,11 @@ from moorage_schemas.topics import (
     CONDITIONS,
     EVICTION_ANSWERS,
     EVICTION_ASKS,
+    EVICTION_REQUESTS,
     EVICTION_SLOTS,
     EVICTIONS,
     FLEET,
+    MAINTENANCES,
     RESOURCES,
     TAINTS,
     TIMER_FIRED,
@@ -47,10 +49,10 @@ from moorage_schemas.topics import (
     partition_of,
 )
 
-WHOLE: Final = (TAINTS, EVICTIONS, TIMERS, TIMER_FIRED, EVICTION_ANSWERS, ZONE_GRANTS, RESOURCES)
+WHOLE: Final = (TAINTS, EVICTION_REQUESTS, EVICTIONS, TIMERS, TIMER_FIRED, EVICTION_ANSWERS, ZONE_GRANTS, RESOURCES)
 """The topics that are searched in every partition."""
 
-OF_FLEET: Final = (ZONE_MEMBERS, ZONES, EVICTION_ASKS, EVICTION_SLOTS, BUDGETS)
+OF_FLEET: Final = (ZONE_MEMBERS, ZONES, EVICTION_ASKS, EVICTION_SLOTS, BUDGETS, MAINTENANCES)
 """The topics that are searched in the partition of the fleet: those that the governor reads and writes."""
 
 OF_TARGETS: Final = (CONDITIONS, WORKLOAD_CONDITIONS)

@@ -12,6 +12,7 @@ from moorage_schemas.resources.workload_kinds import BINDING_KINDS, CLUSTER_RESO
 
 PLACEMENT: Final = "Placement"
 PLACEMENT_DECISION: Final = "PlacementDecision"
+ROLLOUT: Final = "Rollout"
 
 TARGETS: Final = ("Node", "Cluster", "ManagedCluster")
 """The kinds of targets: the values of `TargetKind`, which would take long to import."""
@@ -19,11 +20,11 @@ TARGETS: Final = ("Node", "Cluster", "ManagedCluster")
 WITHOUT_NAMESPACE: Final = (*TARGETS, CLUSTER_RESOURCE_BINDING)
 """The kinds whose objects have no namespace."""
 
-EXPLAINED: Final = (PLACEMENT, PLACEMENT_DECISION, *BINDING_KINDS, *TARGETS, *PROPAGATED)
+EXPLAINED: Final = (PLACEMENT, PLACEMENT_DECISION, ROLLOUT, *BINDING_KINDS, *TARGETS, *PROPAGATED)
 """The kinds that can be explained. A PlacementDecision is explained as its placement."""
 
 
-_AT_HOME: Final = (PLACEMENT, PLACEMENT_DECISION, *BINDING_KINDS)
+_AT_HOME: Final = (PLACEMENT, PLACEMENT_DECISION, ROLLOUT, *BINDING_KINDS)
 """The kinds that are decided on only in the home fleet."""
 
 

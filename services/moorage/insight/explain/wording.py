@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Final
@@ -13,6 +14,8 @@ from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionAske
 from moorage_schemas.condition import ConditionChanged, ConditionReported, WorkloadConditionChanged
 from moorage_schemas.dead_letter import Audited, DeadLettered
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.leave_request import LeaveRequested
+from moorage_schemas.maintenance import MaintenanceProgressed
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.refs import TargetRef, WorkloadRef
 from moorage_schemas.resource import ResourceDeclared
@@ -97,6 +100,10 @@ def words(  # noqa: C901, PLR0911, PLR0912 - one case for each event
         case NoExecuteGranted():
             said = "may get its NoExecute taint" if event.granted else "withdrawn: may have no NoExecute taint"
             return f"{target(event.target)} in zone {shown_zone(event.zone)} {said}{_why(event.reason)}"
+        case LeaveRequested():
+            when = f"by {clock(event.deadline)}" if event.deadline else "at once"
+            by = f"{event.requester.key} requests it{_why(event.reason, event.message)}"
+            return f"{workload(event.workload)} off {target(event.target)} {when}: {by}"
         case EvictionAsked():
             what = "is in progress" if event.requested else f"waits for a grant, due at {clock(event.due_time)}"
             return f"{workload(event.workload)} off {target(event.target)} {what}"
@@ -106,9 +113,16 @@ def words(  # noqa: C901, PLR0911, PLR0912 - one case for each event
         case EvictionSlot():
             said = "counts" if event.granted else f"held by {', '.join(event.held_by)}"
             return f"{workload(event.workload)} off {target(event.target)} {said}"
+        case BudgetCounted() if event.active is False:
+            until = f" until {clock(event.changes_time)}" if event.changes_time is not None else ""
+            return f"{event.budget.replace('//', '/')} holds nothing{until}: its schedule has no window now"
         case BudgetCounted():
             counts = f"{event.in_progress} in progress, {event.in_window} in the window, {event.held} held"
             return f"{event.budget.replace('//', '/')} allows {event.allowed}: {counts}"
+        case MaintenanceProgressed():
+            stages = Counter(one.stage for one in event.targets)
+            counts = ", ".join(f"{count} {stage}" for stage, count in sorted(stages.items()))
+            return f"Maintenance/{event.name} {event.phase}{f': {counts}' if counts else ''}"
         case ResourceDeclared():
             return f"{event.key.replace('//', '/')} declared, version {event.version}"
         case DeadLettered():

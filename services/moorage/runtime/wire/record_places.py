@@ -15,11 +15,13 @@ from moorage_schemas.keys import (
     BindingKey,
     ConditionKey,
     EvictionKey,
+    LeaveKey,
     ResourceKey,
     WorkloadConditionKey,
     binding_key,
     condition_key,
     eviction_key,
+    leave_key,
     workload_condition_key,
 )
 from moorage_schemas.refs import TargetRef, WorkloadRef
@@ -31,10 +33,12 @@ from moorage_schemas.topics import (
     CONFIGURATION,
     EVICTION_ANSWERS,
     EVICTION_ASKS,
+    EVICTION_REQUESTS,
     EVICTION_SLOTS,
     EVICTIONS,
     FLEET,
     GENERATION_FLOORS,
+    MAINTENANCES,
     PLACEMENTS,
     PROBE_GRANTS,
     RESOURCES,
@@ -70,6 +74,7 @@ _KEYS: Final[Mapping[str, Callable[[Any], str]]] = {
     TIMERS.short: lambda event: event.id,
     TIMER_FIRED.short: lambda event: event.id,
     EVICTIONS.short: lambda event: eviction_key(event.workload.key, event.target.key, event.generation),
+    EVICTION_REQUESTS.short: lambda event: leave_key(event.workload.key, event.target.key, event.requester.key),
     GENERATION_FLOORS.short: lambda event: str(event.partition),
     WORKLOAD_CONDITIONS.short: lambda event: workload_condition_key(event.workload.key, event.target.key, event.type),
     ZONE_MEMBERS.short: lambda event: event.target.key,
@@ -79,6 +84,7 @@ _KEYS: Final[Mapping[str, Callable[[Any], str]]] = {
     EVICTION_ANSWERS.short: lambda event: eviction_key(event.workload.key, event.target.key, event.generation),
     EVICTION_SLOTS.short: lambda event: eviction_key(event.workload.key, event.target.key, event.generation),
     BUDGETS.short: lambda event: event.budget,
+    MAINTENANCES.short: lambda event: event.name,
 }
 """Returns the key of an event, by its topic. In the other topics of the contract an event does not have its key."""
 
@@ -96,12 +102,22 @@ _PLACES: Final[Mapping[str, Callable[[str, Any], str | None]]] = {
     TIMERS.short: lambda _, event: None if event is None else event.target.key,
     TIMER_FIRED.short: lambda _, event: None if event is None else event.target.key,
     EVICTIONS.short: lambda key, _: EvictionKey.parse(key).target,
+    EVICTION_REQUESTS.short: lambda key, _: LeaveKey.parse(key).target,
     WORKLOAD_CONDITIONS.short: lambda key, _: WorkloadConditionKey.parse(key).target,
     ZONE_GRANTS.short: lambda key, _: key,
     EVICTION_ANSWERS.short: lambda key, _: EvictionKey.parse(key).target,
     **{
         topic.short: _fleet
-        for topic in (ZONE_MEMBERS, ZONES, EVICTION_ASKS, EVICTION_SLOTS, BUDGETS, CONFIGURATION, PROBE_GRANTS)
+        for topic in (
+            ZONE_MEMBERS,
+            ZONES,
+            EVICTION_ASKS,
+            EVICTION_SLOTS,
+            BUDGETS,
+            MAINTENANCES,
+            CONFIGURATION,
+            PROBE_GRANTS,
+        )
     },
 }
 """Returns what determines the partition of a record, by its topic; None for a tombstone whose key does not show it."""
@@ -130,6 +146,7 @@ _OF_WORKLOADS: Final = frozenset(
     {
         BINDINGS.short,
         EVICTIONS.short,
+        EVICTION_REQUESTS.short,
         WORKLOAD_CONDITIONS.short,
         EVICTION_ASKS.short,
         EVICTION_ANSWERS.short,

@@ -110,8 +110,10 @@ _NOT_EMPTY: Final[Mapping[Any, object]] = {str: "x", int: 1, bool: True}
 def _is_left_out_when_empty(field: FieldInfo) -> bool:
     """Return whether a field is left out when it has its default, which is empty, and only then."""
     excludes, annotation = field.exclude_if, field.annotation
-    if excludes is None or field.default not in ("", 0, None) or not excludes(field.default):
+    if excludes is None or field.default not in ("", 0, None, ()) or not excludes(field.default):
         return False
+    if field.default == ():  # there is one empty tuple, so msgspec recognises it
+        return get_origin(annotation) is tuple and not excludes((object(),))
     if annotation in _NOT_EMPTY:
         return not excludes(_NOT_EMPTY[annotation])
     return field.default is None and get_origin(annotation) in (Union, UnionType) and not excludes(object())

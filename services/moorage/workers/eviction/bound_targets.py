@@ -10,9 +10,19 @@ from typing import Any, Final
 from msgspec import Struct
 
 from moorage.decide.disruption.eviction_transitions import Occasion, Urgency
+from moorage.decide.disruption.leave_verdict import (
+    Demand,
+    LeaveRequest,
+    counting,
+    deadline_of_demand,
+    demanded,
+    is_at_once,
+    requesters_of,
+    taints_of,
+)
 from moorage.decide.taints.dialects.karmada import KARMADA
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES, EffectRules, is_out_of_service
-from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict
+from moorage.decide.taints.eviction_verdict import Keep, Verdict, verdict
 from moorage.workers.eviction.check import EvictionCheck
 from moorage.workers.eviction.eviction_task import (
     PLAIN,
@@ -25,10 +35,11 @@ from moorage.workers.eviction.eviction_task import (
 )
 from moorage.workers.eviction.state import EvictionPartition
 from moorage_schemas.eviction import EvictionState
-from moorage_schemas.keys import TargetKey
+from moorage_schemas.keys import LeaveKey, TargetKey
+from moorage_schemas.leave_request import LeaveRequested
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
-from moorage_schemas.taint import Taint, TargetTainted
+from moorage_schemas.taint import TargetTainted
 
 _NODES_ONLY: Final[Mapping[str, EffectRules]] = {TargetKind.NODE.value: KUBERNETES}
 """The dialects whose taints evict, by the target's kind, when evictions from clusters are switched off."""
@@ -58,6 +69,25 @@ def fold_taints(state: EvictionPartition, key: str, event: TargetTainted | None)
     target.is_out_of_service = event.target.kind is TargetKind.NODE and is_out_of_service(
         record.key for record in event.taints
     )
+
+
+def fold_leave(state: EvictionPartition, key: str, event: LeaveRequested | None) -> tuple[str, str]:
+    """Fold in a request to leave. Return the keys of its target and its workload.
+
+    A request about a binding that has not been read yet is kept: the topics have no order.
+    """
+    workload, target, requester = LeaveKey.parse(key)
+    if event is not None:
+        request = LeaveRequest(event.workload_uid, event.generation, event.requester, event.message, event.deadline)
+        state.leaves.setdefault(target, {}).setdefault(workload, {})[requester] = request
+        return target, workload
+    if (found := state.leaves.get(target)) is not None and (requests := found.get(workload)) is not None:
+        requests.pop(requester, None)
+        if not requests:
+            del found[workload]
+        if not found:
+            del state.leaves[target]
+    return target, workload
 
 
 def fold_binding(state: EvictionPartition, key: str, event: Any) -> None:
@@ -141,22 +171,28 @@ def _is_same(event: WorkloadBound, known: Binding | DeployerReport) -> bool:
 
 
 def urgency_of(it: EvictionCheck) -> Urgency:
-    """Return what the taints demand of the binding at the time of the check."""
-    found = it.verdict = _judged(it)
+    """Return what taints and requests demand of the binding at the time of the check."""
+    by_taints = _judged(it)
+    found: Demand = by_taints
+    if it.state.leaves and it.binding is not None and (leaves := _leaves_of(it.state, it.place)):
+        found = demanded(by_taints, counting(leaves.values(), it.binding.uid, it.binding.generation))
+    it.verdict = found
     task = it.task
     if task is not None and task.state is EvictionState.REQUESTED:
         return _urgency_again(found, task)
     if is_due(found, task, it.due):
         return Urgency.DUE
-    if not isinstance(found, EvictAt):
+    deadline = deadline_of_demand(found)
+    if deadline is None:
         return Urgency.KEEP
-    if it.occasion is Occasion.SWEEP and found.deadline <= it.time:
+    if it.occasion is Occasion.SWEEP and deadline <= it.time:
         return Urgency.GRACE
     is_scheduled = (
         task is not None
         and task.state is EvictionState.SCHEDULED
-        and task.deadline == found.deadline
-        and task.taints[0].identity == found.taint.identity
+        and task.deadline == deadline
+        and [one.identity for one in task.taints] == [one.identity for one in taints_of(found)]
+        and task.requesters == requesters_of(found)
     )
     return Urgency.AS_SCHEDULED if is_scheduled else Urgency.LATER
 
@@ -177,33 +213,27 @@ def _judged(it: EvictionCheck) -> Verdict:
     return known
 
 
-def _urgency_again(found: Verdict, task: Task) -> Urgency:
-    """Return what the taints demand of work whose eviction is requested. That its time has passed ends no demand."""
+def _leaves_of(state: EvictionPartition, place: tuple[str, str]) -> Mapping[str, LeaveRequest] | None:
+    """Return the requests that a workload leaves a target, by their requesters; None if there are none."""
+    found = state.leaves.get(place[0])
+    return found.get(place[1]) if found is not None else None
+
+
+def _urgency_again(found: Demand, task: Task) -> Urgency:
+    """Return what is demanded of work whose eviction is requested. That its time has passed ends no demand."""
     if isinstance(found, Keep):
         return Urgency.KEEP
+    if is_at_once(found):
+        return Urgency.DUE
     demands = {(one.identity, one.time_added) for one in task.taints}
-    is_same = isinstance(found, EvictNow) or (found.taint.identity, found.taint.time_added) in demands
-    return Urgency.DUE if is_same else Urgency.LATER
+    is_same = any((one.identity, one.time_added) in demands for one in taints_of(found))
+    return Urgency.DUE if is_same or set(task.requesters) & set(requesters_of(found)) else Urgency.LATER
 
 
-def is_due(found: Verdict, task: Task | None, time: datetime) -> bool:
+def is_due(found: Demand, task: Task | None, time: datetime) -> bool:
     """Return whether an eviction has come due. A held one has, unless its deadline has been moved since."""
-    match found:
-        case EvictNow():
-            return True
-        case EvictAt():
-            held_at = task.deadline if task is not None and task.state is EvictionState.HELD else None
-            return found.deadline <= (time if held_at is None else max(time, held_at))
-        case Keep():
-            return False
-
-
-def taints_of(found: Verdict) -> tuple[Taint, ...]:
-    """Return the taints that demand an eviction."""
-    match found:
-        case EvictNow():
-            return found.taints
-        case EvictAt():
-            return (found.taint,)
-        case Keep():
-            return ()
+    deadline = deadline_of_demand(found)
+    if deadline is None:
+        return is_at_once(found)
+    held_at = task.deadline if task is not None and task.state is EvictionState.HELD else None
+    return deadline <= (time if held_at is None else max(time, held_at))

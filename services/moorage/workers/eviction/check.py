@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from moorage.decide.disruption.eviction_transitions import Occasion
+from moorage.decide.disruption.leave_verdict import Demand
 from moorage.decide.taints.eviction_verdict import Keep, Verdict
 from moorage.runtime.service import Emit, Freshness
 from moorage.workers.eviction.eviction_task import Binding, BoundTarget, Pending, Task
@@ -59,7 +60,7 @@ class EvictionCheck(Struct):
     bound: BoundTarget = _NO_TARGET
     task: Task | None = None
     binding: Binding | None = None
-    verdict: Verdict = _NO_VERDICT
+    verdict: Demand = _NO_VERDICT
     lagging: str = ""
     """The service that still has records about the eviction to process."""
 

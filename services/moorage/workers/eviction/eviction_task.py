@@ -14,6 +14,7 @@ from moorage.runtime.engine.portions import PendingChecks
 from moorage_schemas.budget import EvictionAnswered
 from moorage_schemas.envelope import Meta
 from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionState
+from moorage_schemas.leave_request import Requester
 from moorage_schemas.taint import Taint, Toleration
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
@@ -114,6 +115,7 @@ class Task:
     """When it comes due or, for a held eviction, when it came due."""
 
     taints: tuple[Taint, ...]
+    requesters: tuple[Requester, ...] = ()
     held_by: tuple[str, ...] = ()
     """The guards that hold it according to the governor; empty before the first answer."""
 
@@ -184,6 +186,7 @@ class OpenRequest:
     time: datetime
     labels: Mapping[str, str]
     zone: str
+    reason: str
 
 
 @dataclass(slots=True)

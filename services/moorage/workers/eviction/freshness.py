@@ -1,7 +1,8 @@
 """Freshness: what is read to its present end before a decision, and the lag of the services before this one.
 
 A record may make an eviction come due, but a record alone never requests an eviction. The eviction becomes pending. It
-is decided on once all present records of taints, bindings and pauses have been read, so a backlog evicts nothing. The
+is decided on once all present records of taints, bindings, requests to leave and pauses have been read, so a backlog
+evicts nothing. A withdrawal of a request is such a record, in the transaction of what was withdrawn. The
 same holds for what the services before this one are about to change: condition-ingest and the taint-manager with
 records about the target, and placement with records about the workload or its owner.
 """
@@ -14,7 +15,7 @@ from typing import Final
 
 from moorage.decide.conditions.reports import reported_binding, reported_status
 from moorage.decide.disruption.eviction_transitions import Lag
-from moorage.decide.taints.eviction_verdict import EvictAt
+from moorage.decide.disruption.leave_verdict import deadline_of_demand
 from moorage.runtime.service import CHECK_LAG_AGAIN, Needs, Upstream
 from moorage.workers.eviction.check import EvictionCheck
 from moorage.workers.eviction.state import EvictionPartition
@@ -25,6 +26,7 @@ from moorage_schemas.topics import (
     BINDINGS,
     CONDITION_REPORTS,
     CONDITIONS,
+    EVICTION_REQUESTS,
     RESOURCES,
     TAINTS,
     WORKLOAD_CONDITIONS,
@@ -80,7 +82,7 @@ _CONDITION_INGEST: Final = Upstream(
 )
 _PLACEMENT: Final = Upstream("placement", (RESOURCES,), BINDINGS, _placed, where=_of_workload)
 NEEDS: Final = Needs(
-    (TAINTS, BINDINGS, WORKLOAD_CONDITIONS),
+    (TAINTS, BINDINGS, EVICTION_REQUESTS, WORKLOAD_CONDITIONS),
     frozenset({RESOURCES}),
     (_TAINT_MANAGER, _CONDITION_INGEST, _PLACEMENT),
 )
@@ -141,5 +143,6 @@ def wait(it: EvictionCheck) -> None:
 
 def await_deadline(it: EvictionCheck) -> None:
     """Decide on the eviction again at its deadline. One that is not decided on now stays pending."""
-    if it.pending is not None and isinstance(it.verdict, EvictAt):
-        it.state.wait_for_deadline(it.place, it.pending, it.verdict.deadline)
+    deadline = deadline_of_demand(it.verdict)
+    if it.pending is not None and deadline is not None:
+        it.state.wait_for_deadline(it.place, it.pending, deadline)

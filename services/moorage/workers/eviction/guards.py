@@ -13,8 +13,10 @@ from typing import Final
 from typing_extensions import override
 
 from moorage.decide.disruption.budgets import LEAVE_LASTS, Subject, is_guard
+from moorage.decide.disruption.eviction_reasons import eviction_reason
 from moorage.decide.disruption.eviction_transitions import Guard, Occasion
 from moorage.decide.disruption.guard_index import Guards
+from moorage.decide.disruption.leave_verdict import requesters_of, taints_of
 from moorage.runtime.service import Emit, Input
 from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView
 from moorage.workers.eviction.check import EvictionCheck
@@ -95,13 +97,19 @@ def _answered(answer: EvictionAnswered, task: Task) -> Guard:
 
 
 def is_outdated(it: EvictionCheck, request: OpenRequest) -> bool:
-    """Return whether the labels or the zone have changed since the grant was requested."""
+    """Return whether the labels, the zone or the reason have changed since the grant was requested."""
     labels = it.binding.traits.labels if it.binding is not None else request.labels
-    return request.zone != it.bound.zone or request.labels != labels
+    return request.zone != it.bound.zone or request.labels != labels or request.reason != reason_of(it)
 
 
 def _is_expired(it: EvictionCheck) -> bool:
-    """Return whether a grant was kept for so long that other evictions may have been carried out instead."""
+    """Return whether a grant was kept for so long that other evictions may have been carried out instead.
+
+    It has also expired when a guard with a schedule holds by now.
+    """
+    until = it.answer.valid_until if it.answer is not None else None
+    if until is not None and it.fresh is not None and it.fresh.now >= until:
+        return True
     kept = it.pending.kept if it.pending is not None else None
     return kept is not None and it.fresh is not None and not timedelta(0) <= it.fresh.now - kept < LEAVE_LASTS
 
@@ -123,13 +131,21 @@ def pauses_of(it: EvictionCheck) -> tuple[str, ...]:
     """
     if not it.state.guards.pauses:
         return ()
-    return tuple(pause.name for pause in it.state.guards.pauses_of(_subject(it)))
+    # The governor's grant ends when a pause with a schedule begins.
+    return tuple(pause.name for pause in it.state.guards.pauses_of(_subject(it)) if pause.windows is None)
+
+
+def reason_of(it: EvictionCheck) -> str:
+    """Return the reason of the eviction, by the taints and requests that demand it now."""
+    return eviction_reason(taints_of(it.verdict), requesters_of(it.verdict)).value
 
 
 def _subject(it: EvictionCheck) -> Subject:
     """Return the bound workload in the form that guards use."""
     binding = it.bound.bindings[it.workload]
-    return Subject(it.workload, binding.owner or it.workload, it.target, it.bound.zone, binding.traits.labels)
+    return Subject(
+        it.workload, binding.owner or it.workload, it.target, it.bound.zone, binding.traits.labels, reason_of(it)
+    )
 
 
 def ask(it: EvictionCheck) -> None:
@@ -159,7 +175,7 @@ def withdraw(it: EvictionCheck) -> None:
 
 
 def _ask(it: EvictionCheck, *, due: datetime, revision: int, requested: bool = False) -> None:
-    binding, ref = it.bound.bindings[it.workload], workload_ref(it.workload)
+    binding, ref, reason = it.bound.bindings[it.workload], workload_ref(it.workload), reason_of(it)
     event = EvictionAsked(
         workload=ref,
         workload_uid=binding.uid,
@@ -171,9 +187,10 @@ def _ask(it: EvictionCheck, *, due: datetime, revision: int, requested: bool = F
         zone=it.bound.zone,
         due_time=due,
         requested=requested,
+        reason=reason,
     )
     # A request that is repeated, because its answer may be lost, is a separate event.
     step = f"{revision}/{'requested' if requested else format_time(it.time)}"
     key = eviction_key(it.workload, it.target, binding.generation)
     it.emits.append(Emit(EVICTION_ASKS, key, FLEET, event, it.cause, step=step))
-    it.state.requests[it.place] = OpenRequest(it.time, binding.traits.labels, it.bound.zone)
+    it.state.requests[it.place] = OpenRequest(it.time, binding.traits.labels, it.bound.zone, reason)

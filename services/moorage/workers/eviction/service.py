@@ -1,11 +1,12 @@
 """The service eviction, the only writer of `evictions`.
 
 Consumes:
-    `taints`, `bindings`, `workload-conditions`, its own `timer-fired`, and `eviction-answers` of the governor.
+    `taints`, `bindings`, `eviction-requests`, `workload-conditions`, its own `timer-fired`, and `eviction-answers` of
+    the governor.
 Keeps:
-    Source tables: the taints that evict, the bindings of each target with their deployers, and deployers' reports of
-    evictions. Changelogs: its tasks (`evictions`) and its own timers (`timers`). Global view: the guards that may hold
-    evictions (pauses, budgets, disruption budgets) and the configuration.
+    Source tables: the taints that evict, the bindings of each target with their deployers, requests to leave, and
+    deployers' reports of evictions. Changelogs: its tasks (`evictions`) and its own timers (`timers`). Global view: the
+    guards that may hold evictions (pauses, budgets, disruption budgets) and the configuration.
 Emits:
     `evictions`: the states of each task. An ended task is tombstoned after `eviction-retention`.
     `generation-floors`: the highest generation of those tombstones, in the same transaction.
@@ -63,6 +64,7 @@ from moorage_schemas.condition import WorkloadConditionChanged
 from moorage_schemas.envelope import Meta, event_id
 from moorage_schemas.eviction import EvictionDecided, GenerationFloor
 from moorage_schemas.keys import EvictionKey
+from moorage_schemas.leave_request import LeaveRequested
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.taint import TargetTainted
 from moorage_schemas.timer import SetTimer, TimerFired
@@ -71,6 +73,7 @@ from moorage_schemas.topics import (
     CONFIGURATION,
     EVICTION_ANSWERS,
     EVICTION_ASKS,
+    EVICTION_REQUESTS,
     EVICTIONS,
     GENERATION_FLOORS,
     RESOURCES,
@@ -132,8 +135,15 @@ class Eviction(Service[EvictionPartition]):
 
     name: ClassVar[str] = "eviction"
     summary: ClassVar[str] = "Reads bindings and taints, and writes which workloads must leave, and when."
-    sources: ClassVar[tuple[Topic, ...]] = (TAINTS, BINDINGS, WORKLOAD_CONDITIONS, TIMER_FIRED, EVICTION_ANSWERS)
-    source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS, WORKLOAD_CONDITIONS})
+    sources: ClassVar[tuple[Topic, ...]] = (
+        TAINTS,
+        BINDINGS,
+        EVICTION_REQUESTS,
+        WORKLOAD_CONDITIONS,
+        TIMER_FIRED,
+        EVICTION_ANSWERS,
+    )
+    source_tables: ClassVar[frozenset[Topic]] = frozenset({TAINTS, BINDINGS, EVICTION_REQUESTS, WORKLOAD_CONDITIONS})
     changelogs: ClassVar[tuple[Topic, ...]] = (EVICTIONS, TIMERS, GENERATION_FLOORS)
     outputs: ClassVar[tuple[Topic, ...]] = (EVICTION_ASKS,)
     globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES)
@@ -141,7 +151,7 @@ class Eviction(Service[EvictionPartition]):
     rows: ClassVar[Mapping[Topic, RowReader]] = {
         BINDINGS: RowReader(WorkloadBound, shared=("tolerations", "labels")),
         WORKLOAD_CONDITIONS: RowReader(WorkloadConditionChanged),
-        EVICTIONS: RowReader(EvictionDecided, shared=("held_by", "taints", "escalated", "acknowledged")),
+        EVICTIONS: RowReader(EvictionDecided, shared=("held_by", "taints", "requesters", "escalated", "acknowledged")),
         TIMERS: RowReader(SetTimer),
     }
 
@@ -177,6 +187,8 @@ class Eviction(Service[EvictionPartition]):
             tasks.fold_task(state, key, event)
         elif topic is WORKLOAD_CONDITIONS:
             acknowledgements.fold_report(state, key, event)
+        elif topic is EVICTION_REQUESTS:
+            bound_targets.fold_leave(state, key, event)
         elif topic is GENERATION_FLOORS and event is not None:
             state.floor = max(state.floor, event.generation)
 
@@ -215,6 +227,8 @@ class Eviction(Service[EvictionPartition]):
                 self._binding(state, record, now, emits)
             elif record.topic is WORKLOAD_CONDITIONS:
                 self._reported(state, record, now, emits)
+            elif record.topic is EVICTION_REQUESTS:
+                self._leave(state, record, now, emits)
             elif isinstance(record.event, TimerFired):
                 self._fired(state, record, record.event, emits)
             elif isinstance(record.event, EvictionAnswered):
@@ -263,6 +277,12 @@ class Eviction(Service[EvictionPartition]):
         self.apply(state, BINDINGS, record.key, event)
         it = EvictionCheck(state, key, workload, record.meta, time, time, emits, former=known)
         self.check(it, Occasion.BINDING)
+
+    def _leave(self, state: EvictionPartition, record: Input, now: datetime, emits: list[Emit]) -> None:
+        event = record.event if isinstance(record.event, LeaveRequested) else None
+        place = bound_targets.fold_leave(state, record.key, event)
+        time = record.meta.time or now
+        self.check(EvictionCheck(state, *place, record.meta, time, time, emits), Occasion.LEAVE)
 
     def _reported(self, state: EvictionPartition, record: Input, now: datetime, emits: list[Emit]) -> None:
         event = record.event if isinstance(record.event, WorkloadConditionChanged) else None
@@ -455,8 +475,9 @@ class Eviction(Service[EvictionPartition]):
 
 
 def _concerned(state: EvictionPartition) -> list[str]:
-    """Return the targets with taints that evict, or with tasks, sorted."""
-    return sorted(key for key, target in state.targets.items() if target.taints or target.tasks)
+    """Return the targets with taints that evict, with tasks, or with requests to leave, sorted."""
+    leaves = state.leaves
+    return sorted(key for key, target in state.targets.items() if target.taints or target.tasks or key in leaves)
 
 
 def _later(time: datetime, by: timedelta) -> datetime:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from moorage.decide.disruption.guard_index import Guards
+from moorage.decide.disruption.leave_verdict import LeaveRequest
 from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import PendingChecks
 from moorage.runtime.measures import SeriesTally
@@ -54,6 +55,9 @@ class EvictionPartition:
 
     pending: dict[tuple[str, str], Pending] = field(default_factory=dict)
     """Evictions that have come due and are to be decided on with the present state, by target and workload key."""
+
+    leaves: dict[str, dict[str, dict[str, LeaveRequest]]] = field(default_factory=dict)
+    """The requests to leave, by the keys of the target, of the workload and of the requester."""
 
     requests: dict[tuple[str, str], OpenRequest] = field(default_factory=dict)
     """The latest eviction request since the restore, by target and workload key."""

@@ -8,14 +8,23 @@ from sys import intern
 from typing import Any, Final
 
 from moorage.decide.disruption.eviction_transitions import OwnTimer, Stage
+from moorage.decide.disruption.leave_verdict import (
+    Demand,
+    LeaveAt,
+    LeaveNow,
+    deadline_of_demand,
+    requested_by,
+    requesters_of,
+    taints_of,
+)
 from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, Keep
 from moorage.runtime.service import Emit
-from moorage.workers.eviction.bound_targets import taints_of
 from moorage.workers.eviction.check import EvictionCheck
 from moorage.workers.eviction.eviction_task import BoundTarget, Task
 from moorage.workers.eviction.state import EvictionPartition
 from moorage_schemas.eviction import Acknowledgement, Escalation, EvictionDecided, EvictionState
 from moorage_schemas.keys import EvictionKey, eviction_key
+from moorage_schemas.leave_request import Requester
 from moorage_schemas.taint import Taint
 from moorage_schemas.timer import SetTimer
 from moorage_schemas.topics import EVICTIONS, TIMERS, Topic
@@ -26,6 +35,9 @@ ISSUER: Final = "eviction"
 
 _BINDING_ENDED: Final = "BindingEnded"
 """The reason in the last record of a task. After it, the task is dropped from the state."""
+
+REQUEST_WITHDRAWN: Final = "RequestWithdrawn"
+"""The reason to cancel an eviction that only requests to leave have caused."""
 
 _GRACEFULLY: Final = "Gracefully"
 """The purge mode of work that runs until placement ends its binding, so no earlier acknowledgement is needed."""
@@ -85,6 +97,7 @@ def _fold_state(state: EvictionPartition, key: str, workload: str, target_key: s
         state=event.state,
         deadline=event.deadline,
         taints=event.taints,
+        requesters=event.requesters,
         held_by=event.held_by,
         asked=event.asked,
         decided=event.decided_time,
@@ -126,10 +139,10 @@ def stage_of(it: EvictionCheck) -> Stage:
 
 def timer_of(it: EvictionCheck) -> OwnTimer:
     """Return whether the timer of a pending eviction is set for its deadline."""
-    found = it.verdict
     if it.pending is None and not it.state.is_pending(it.place):
         return OwnTimer.OTHER
-    return OwnTimer.SET if isinstance(found, EvictAt) and _timer(it)[2] == found.deadline else OwnTimer.OTHER
+    deadline = deadline_of_demand(it.verdict)
+    return OwnTimer.SET if deadline is not None and _timer(it)[2] == deadline else OwnTimer.OTHER
 
 
 def emit(it: EvictionCheck, topic: Topic, key: str, event: Any, step: str) -> None:
@@ -152,6 +165,7 @@ def _write(
     reason: str,
     message: str,
     taints: tuple[Taint, ...] = (),
+    requesters: tuple[Requester, ...] = (),
     deadline: datetime | None = None,
     held_by: tuple[str, ...] = (),
     asked: int = 0,
@@ -180,6 +194,7 @@ def _write(
         asked=asked,
         purge_mode=binding.traits.purge_mode if binding is not None else "",
         taints=taints,
+        requesters=requesters,
         taint_generation=it.bound.generation,
         reason=reason,
         message=message,
@@ -195,20 +210,26 @@ def _write(
 
 def schedule(it: EvictionCheck) -> None:
     """Write that the eviction is scheduled, and set its timer."""
-    if isinstance(found := it.verdict, EvictAt):
+    if (deadline := deadline_of_demand(it.verdict)) is not None:
+        taints, requesters = taints_of(it.verdict), requesters_of(it.verdict)
         _write(
             it,
             EvictionState.SCHEDULED,
-            taints=(found.taint,),
-            deadline=found.deadline,
-            reason="TolerationEnds",
-            message=found.reason,
+            taints=taints,
+            requesters=requesters,
+            deadline=deadline,
+            reason="TolerationEnds" if taints else requested_by(requesters),
+            message=it.verdict.reason,
         )
         set_timer(it)
 
 
 def cancel(it: EvictionCheck) -> None:
     """Write that the eviction is cancelled."""
+    task = it.task
+    if task is not None and task.requesters and not task.taints:
+        _write(it, EvictionState.CANCELLED, reason=REQUEST_WITHDRAWN, message="every request was withdrawn")
+        return
     reason = "Tolerated" if isinstance(it.verdict, Keep) and it.verdict.tolerated else "TaintRemoved"
     _write(it, EvictionState.CANCELLED, reason=reason, message=it.verdict.reason)
 
@@ -226,8 +247,9 @@ def end(it: EvictionCheck) -> None:
 def _end(it: EvictionCheck, to: EvictionState) -> None:
     task, it.binding = it.task, it.former
     by = f"{task.acknowledged.source} has acknowledged; " if task is not None and task.acknowledged is not None else ""
-    taints = task.taints if task is not None else ()
-    _write(it, to, taints=taints, reason=_BINDING_ENDED, message=f"{by}the binding has ended")
+    taints, requesters = (task.taints, task.requesters) if task is not None else ((), ())
+    message = f"{by}the binding has ended"
+    _write(it, to, taints=taints, requesters=requesters, reason=_BINDING_ENDED, message=message)
 
 
 def forget(it: EvictionCheck) -> None:
@@ -283,6 +305,7 @@ def _hold(
         it,
         EvictionState.HELD,
         taints=taints_of(it.verdict) if due is not None or task is None else task.taints,
+        requesters=requesters_of(it.verdict) if due is not None or task is None else task.requesters,
         deadline=due if due is not None or task is None else task.deadline,
         reason="Held",
         message=message,
@@ -293,23 +316,36 @@ def _hold(
 
 def _due_time(it: EvictionCheck) -> datetime:
     """Return when the eviction came due."""
-    return it.verdict.deadline if isinstance(it.verdict, EvictAt) else it.time
+    return deadline_of_demand(it.verdict) or it.time
 
 
 def request(it: EvictionCheck) -> None:
     """Write that the eviction is requested."""
     found, binding = it.verdict, it.bound.bindings[it.workload]
-    tolerated = isinstance(found, EvictAt) or (isinstance(found, EvictNow) and found.tolerated)
     granted = it.answer.message if it.answer is not None else ""
     _write(
         it,
         EvictionState.REQUESTED,
         taints=taints_of(found),
-        reason="TolerationExpired" if tolerated else "UntoleratedTaint",
+        requesters=requesters_of(found),
+        reason=_reason_of(found),
         message=f"{found.reason}; {granted}" if granted else found.reason,
         asked=it.task.asked if it.task is not None else 0,
         deployer="" if binding.traits.purge_mode == _GRACEFULLY else binding.deployer,
     )
+
+
+def _reason_of(found: Demand) -> str:
+    """Return the reason for requesting an eviction: that of the taints that demand it, if any does."""
+    if not taints_of(found):
+        return requested_by(requesters_of(found))
+    match found:
+        case EvictAt() | LeaveAt():
+            return "TolerationExpired"
+        case EvictNow() | LeaveNow():
+            return "TolerationExpired" if found.tolerated else "UntoleratedTaint"
+        case Keep():
+            return ""
 
 
 def write_report(
@@ -323,6 +359,7 @@ def write_report(
             reason=task.reason,
             message=task.message,
             taints=task.taints,
+            requesters=task.requesters,
             asked=task.asked,
             escalated=escalated,
             acknowledged=acknowledged,
@@ -342,8 +379,8 @@ def _timer(it: EvictionCheck) -> tuple[str, int, datetime | None]:
 
 def set_timer(it: EvictionCheck) -> None:
     """Set the timer for the deadline."""
-    if isinstance(it.verdict, EvictAt):
-        move_timer(it, it.verdict.deadline)
+    if (deadline := deadline_of_demand(it.verdict)) is not None:
+        move_timer(it, deadline)
 
 
 def stop_timer(it: EvictionCheck) -> None:

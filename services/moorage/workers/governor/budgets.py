@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
 
-from moorage.decide.disruption.budgets import RATE, own_namespace
+from moorage.decide.disruption.budgets import RATE, Pause, own_namespace
 from moorage.decide.disruption.guard_index import Guards
 from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import CHECKS
@@ -30,13 +30,14 @@ from moorage.runtime.service import CHECK_LAG_AGAIN, Freshness, Input
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.counters import BudgetStatuses, Counters, DisruptionCounter
 from moorage.workers.governor.guard_measures import budget_measures, counted_disruption
-from moorage.workers.governor.in_flight import InFlight
+from moorage.workers.governor.in_flight import InFlight, subject_of
 from moorage.workers.governor.replies import Replies, Write
 from moorage.workers.governor.view import BoundWorkload, GovernorView, Marks
-from moorage.workers.governor.wait_queue import Counter, EvictionRequest, ReadyQueues, WaitQueue, WaitQueueKey
+from moorage.workers.governor.wait_queue import Counter, GrantRequest, ReadyQueues, WaitQueue, WaitQueueKey
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAsked, EvictionSlot
 from moorage_schemas.keys import EvictionKey
+from moorage_schemas.times import format_time
 from moorage_schemas.topics import BUDGETS, EVICTION_ASKS, EVICTION_SLOTS, Topic
 
 PORTION: Final = 500
@@ -58,12 +59,12 @@ class BudgetBook:
         self._counters = Counters(
             settings.resource_eviction_rate, timedelta(seconds=settings.disruption_budget_patience)
         )
-        self._requests: dict[str, EvictionRequest] = {}
+        self._requests: dict[str, GrantRequest] = {}
         self._slots: dict[str, EvictionSlot] = {}
         self._in_flight = InFlight(self._counters, self._slots, self._requests)
         self._statuses = BudgetStatuses(self._counters)
         self._tally: SeriesTally[str] = SeriesTally()
-        self._replies = Replies(self._slots)
+        self._replies = Replies(self._slots, self._valid_until)
         self._marks: Marks | None = None
 
         # Input since `decide` last ran.
@@ -160,17 +161,22 @@ class BudgetBook:
                 return
             self._forget(known)
         self._ended.pop(key, None)
-        request = self._requests[key] = EvictionRequest(key, event)
+        request = self._requests[key] = GrantRequest(key, event)
         self._of_binding.setdefault(request.binding, {})[key] = None
         self._new_requests[key] = None
 
-    def _forget(self, request: EvictionRequest) -> None:
+    def _forget(self, request: GrantRequest) -> None:
         self._dequeue(request)
         del self._requests[request.key]
         of_binding = self._of_binding[request.binding]
         del of_binding[request.key]
         if not of_binding:
             del self._of_binding[request.binding]
+
+    def held_by(self, binding: str) -> tuple[str, ...]:
+        """Return what holds the eviction of a binding, according to the last answer."""
+        slots = (self._slots.get(key) for key in self._of_binding.get(binding, ()))
+        return next((slot.held_by for slot in slots if slot is not None and not slot.granted), ())
 
     # Decisions.
 
@@ -183,6 +189,7 @@ class BudgetBook:
             self._in_flight.next_end(),
             rate.next_token if rate.watched else None,
             self._statuses.next_time(),
+            self._counters.windows.next_change(),
         )
         return min((wake for wake in wakes if wake is not None), default=None)
 
@@ -266,6 +273,9 @@ class BudgetBook:
             self._counters.view, self._marks = view, view.watch()
         marks = self._marks
         self._replies.freed_by(marks.meta)
+        if marks.guards:
+            self._counters.windows.use(view.guards, self._now)
+        self._pass_windows(marks)
         if marks.guards or marks.namespaces:
             self._guards_changed(None if marks.guards else set(marks.namespaces), requests, slots)
         for binding in sorted(marks.bindings & self._of_binding.keys()):
@@ -279,6 +289,15 @@ class BudgetBook:
         owners = self._in_flight.owners(marks.owners)
         marks.clear()
         return owners
+
+    def _pass_windows(self, marks: Marks) -> None:
+        """Note which guards begin or cease to hold by their schedules. A pause is then as one that has changed."""
+        for key in self._counters.windows.pass_time(self._now):
+            self._counters.stale[key] = None
+            if key in self._counters.view.guards.pauses:
+                marks.guards = True
+            for counter in self._counters.parts(key):
+                self._counters.change(counter, opens=True)
 
     def _guards_changed(self, namespaces: set[str] | None, requests: dict[str, None], slots: dict[str, None]) -> None:
         """Check again everything that a changed guard may concern: in some namespaces, or everywhere (None)."""
@@ -299,7 +318,8 @@ class BudgetBook:
         guards = self._counters.view.guards
         self._counters.stale.update(dict.fromkeys(guards.disruptions))
         if namespaces is None:
-            self._counters.stale.update(dict.fromkeys([*guards.budgets, *self._statuses.known]))
+            scheduled = (key for key, pause in guards.pauses.items() if pause.windows is not None)
+            self._counters.stale.update(dict.fromkeys([*guards.budgets, *scheduled, *self._statuses.known]))
 
     def _pass_time(self) -> None:
         self._in_flight.pass_time(self._now, self._end_slot)
@@ -330,7 +350,7 @@ class BudgetBook:
         if bound is not None and bound.generation == request.event.generation:
             self._queue_of(request, bound).add(request)
 
-    def _queue_of(self, request: EvictionRequest, bound: BoundWorkload) -> WaitQueue:
+    def _queue_of(self, request: GrantRequest, bound: BoundWorkload) -> WaitQueue:
         subject = request.subject
         counters: list[Counter] = []
         overrun: list[Counter] = []
@@ -346,7 +366,9 @@ class BudgetBook:
         if ends:
             self._patience.set(request.key, min(ends))
         request.overrun = tuple(overrun)
-        pauses = self._counters.view.guards.pauses_of(subject)
+        windows = self._counters.windows
+        found = self._counters.view.guards.pauses_of(subject)
+        pauses = tuple(pause for pause in found if windows.is_active(pause.key)) if windows else found
         unhealthy = bound.unhealthy and any(isinstance(counter, DisruptionCounter) for counter in counters)
         key = (tuple(pause.key for pause in pauses), tuple(counter.id for counter in counters), unhealthy)
         queue = self._queues.get(key)
@@ -358,7 +380,7 @@ class BudgetBook:
         self._counters.stale.update((counter.key, None) for counter in counters)
         return queue
 
-    def _dequeue(self, request: EvictionRequest) -> None:
+    def _dequeue(self, request: GrantRequest) -> None:
         queue = request.queue
         if queue is None:
             return
@@ -425,7 +447,7 @@ class BudgetBook:
             if ready.push(queue, counter):
                 return
 
-    def _grant(self, request: EvictionRequest) -> None:
+    def _grant(self, request: GrantRequest) -> None:
         self._left -= 1
         rate = self._counters.rate
         limited = request.queue is not None and rate in request.queue.counters
@@ -449,7 +471,7 @@ class BudgetBook:
         wrong = queue.take_notices(blockers)
         if wrong:
             holders = (*(pause.name for pause in queue.pauses), *(counter.name for counter in blockers))
-            words = [f"{pause.name}{f': {pause.reason}' if pause.reason else ''}" for pause in queue.pauses]
+            words = [self._pause_words(pause) for pause in queue.pauses]
             words += [f"{counter.name}: {counter.words()}" for counter in blockers]
             message = f"held by {'; '.join(words)}"
             for request in wrong[: self._left]:
@@ -462,6 +484,18 @@ class BudgetBook:
             next(counter for counter in blockers if counter.name in queue.notified).watch(queue)
         if not queue.pending_notices:
             self._changed.pop(queue, None)
+
+    def _pause_words(self, pause: Pause) -> str:
+        end = self._counters.windows.end_of(pause.key)
+        until = "" if end is None else f", until {format_time(end)}"
+        return f"{pause.name}{f': {pause.reason}' if pause.reason else ''}{until}"
+
+    def _valid_until(self, slot: EvictionSlot) -> datetime | None:
+        """Return when a guard with a schedule begins to hold an eviction that was granted."""
+        counters = self._counters
+        if not counters.windows or not slot.granted:
+            return None
+        return counters.windows.valid_until(counters.view.guards, subject_of(slot), slot.granted_time)
 
     def _end_slot(self, key: str, slot: EvictionSlot | None) -> None:
         """Write that an eviction has ended, or no longer counts."""
@@ -486,10 +520,10 @@ def _supersedes(event: EvictionAsked, known: EvictionAsked) -> bool:
     """Return whether a request supersedes the kept one: it is newer, or different guards concern it now."""
     if event.revision != known.revision:
         return event.revision > known.revision
-    return not known.requested and (event.labels, event.zone) != (known.labels, known.zone)
+    return not known.requested and (event.labels, event.zone, event.reason) != (known.labels, known.zone, known.reason)
 
 
-def _patience_end(counter: Counter, request: EvictionRequest) -> datetime | None:
+def _patience_end(counter: Counter, request: GrantRequest) -> datetime | None:
     """Return the time from which a counter no longer holds a request; None for never."""
     if counter.patience is None:
         return None

@@ -26,11 +26,13 @@ from moorage.decide.disruption.budgets import (
 )
 from moorage.decide.disruption.token_bucket import Bucket
 from moorage.runtime.service import EVERYTHING
+from moorage.workers.governor.guard_windows import GuardWindows
 from moorage.workers.governor.view import GovernorView
 from moorage.workers.governor.wait_queue import Counter
 from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.keys import BindingKey, split_cluster
 from moorage_schemas.refs import TargetKind
+from moorage_schemas.times import format_time
 
 _UNBOUNDED = 1 << 31
 _CLUSTERS = f"{TargetKind.CLUSTER.value}/"
@@ -39,7 +41,7 @@ _CLUSTERS = f"{TargetKind.CLUSTER.value}/"
 class BudgetCounter(Counter):
     """One counter of an `EvictionBudget`."""
 
-    def __init__(self, budget: Budget, part: str, view: GovernorView) -> None:
+    def __init__(self, budget: Budget, part: str, view: GovernorView, windows: GuardWindows) -> None:
         patience = None if budget.patience is None else timedelta(seconds=budget.patience)
         super().__init__(budget.key, budget.name, part, patience)
         self.budget = budget
@@ -49,6 +51,7 @@ class BudgetCounter(Counter):
         """The evictions that were granted within the window, and when."""
 
         self._view = view
+        self._windows = windows
 
     def limits(self) -> tuple[int, int]:
         """Return how many evictions are allowed at a time, and how many in the window."""
@@ -65,7 +68,9 @@ class BudgetCounter(Counter):
 
     @property
     def allowed(self) -> int:
-        """The number of further evictions that it allows now."""
+        """The number of further evictions that it allows now. Outside of the windows of its schedule, any number."""
+        if self.budget.windows is not None and not self._windows.is_active(self.key):
+            return _UNBOUNDED
         at_a_time, in_window = self.limits()
         return max(0, min(at_a_time - self.progress, in_window - len(self.window)))
 
@@ -78,8 +83,11 @@ class BudgetCounter(Counter):
         at_a_time, in_window = self.limits()
         where = f" in {self.part}" if self.part else ""
         if self.progress >= at_a_time:
-            return f"{self.progress} of {at_a_time} evictions at a time{where} are in progress"
-        return f"{len(self.window)} of {in_window} evictions in {self.budget.window} s{where} were granted"
+            text = f"{self.progress} of {at_a_time} evictions at a time{where} are in progress"
+        else:
+            text = f"{len(self.window)} of {in_window} evictions in {self.budget.window} s{where} were granted"
+        end = self._windows.end_of(self.key)
+        return text if end is None else f"{text}, in its window until {format_time(end)}"
 
 
 class DisruptionCounter(Counter):
@@ -194,6 +202,7 @@ class Counters:
 
     def __init__(self, rate: float, patience: timedelta) -> None:
         self.view = GovernorView()
+        self.windows = GuardWindows()
         self.rate = RateCounter(rate)
         self.opened: dict[Counter, None] = {}
         """Counters that may now allow an eviction that they have held before."""
@@ -308,7 +317,7 @@ class Counters:
     def _budget(self, budget: Budget, part: str) -> BudgetCounter:
         counter = self._all.get((budget.key, part))
         if not isinstance(counter, BudgetCounter):
-            counter = self._all[budget.key, part] = BudgetCounter(budget, part, self.view)
+            counter = self._all[budget.key, part] = BudgetCounter(budget, part, self.view, self.windows)
             self._touched[counter] = None
         return counter
 
@@ -395,6 +404,7 @@ class BudgetStatuses:
                 allowed_since=(known.allowed_since or known.counted_time) if known is not None and is_same else now,
                 counted_time=now,
             )
+        active, changes = self._counters.windows.state_of(key)
         if (budget := guards.budgets.get(key)) is not None:
             parts = self._counters.parts(key)
             return BudgetCounted(
@@ -404,17 +414,30 @@ class BudgetStatuses:
                 in_progress=sum(counter.progress for counter in parts),
                 in_window=sum(len(counter.window) for counter in parts),
                 held=sum(counter.held for counter in parts),
+                active=active,
+                changes_time=changes,
+                counted_time=now,
+            )
+        if (pause := guards.pauses.get(key)) is not None and pause.windows is not None:
+            return BudgetCounted(
+                budget=key,
+                generation=generation,
+                allowed=0 if active else _UNBOUNDED,
+                active=active,
+                changes_time=changes,
                 counted_time=now,
             )
         return None
 
     def _least(self, budget: Budget, parts: list[BudgetCounter]) -> int:
         """Return the smallest number of evictions that the budget allows in any of its parts."""
-        view = self._counters.view
+        view, windows = self._counters.view, self._counters.windows
         known = {counter.part for counter in parts}
         rooms = [counter.allowed for counter in parts]
-        rooms += [BudgetCounter(budget, part, view).allowed for part in view.parts(budget) if part not in known]
-        return min(rooms, default=BudgetCounter(budget, "", view).allowed)
+        rooms += [
+            BudgetCounter(budget, part, view, windows).allowed for part in view.parts(budget) if part not in known
+        ]
+        return min(rooms, default=BudgetCounter(budget, "", view, windows).allowed)
 
 
 def _differ(known: BudgetCounted, event: BudgetCounted) -> bool:

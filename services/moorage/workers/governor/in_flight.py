@@ -22,7 +22,7 @@ from moorage.decide.disruption.budgets import LEAVE_LASTS, Subject, is_pod, own_
 from moorage.decide.timers.deadline_index import DeadlineIndex
 from moorage.runtime.engine.portions import RECORDS
 from moorage.workers.governor.counters import BudgetCounter, Counters, DisruptionCounter
-from moorage.workers.governor.wait_queue import EvictionRequest
+from moorage.workers.governor.wait_queue import GrantRequest
 from moorage_schemas.budget import EvictionSlot
 from moorage_schemas.keys import EvictionKey
 
@@ -54,7 +54,7 @@ class InFlight:
     """
 
     def __init__(
-        self, counters: Counters, slots: dict[str, EvictionSlot], requests: Mapping[str, EvictionRequest]
+        self, counters: Counters, slots: dict[str, EvictionSlot], requests: Mapping[str, GrantRequest]
     ) -> None:
         self._counters = counters
         self._slots = slots
@@ -135,7 +135,7 @@ class InFlight:
             self._counters.change(rate, opens=True)
         if slot is None or not slot.granted or now - slot.granted_time < LEAVE_LASTS:
             return
-        counters = self._counters.of(_subject_of(slot))
+        counters = self._counters.of(subject_of(slot))
         if rate in counters:
             rate.take()
         if any(isinstance(counter, BudgetCounter) and counter.budget.in_window is not None for counter in counters):
@@ -165,7 +165,7 @@ class InFlight:
 
     def _count_in(self, key: str, slot: EvictionSlot, now: datetime) -> None:
         self._count_out(key)
-        counters = self._counters.of(_subject_of(slot))
+        counters = self._counters.of(subject_of(slot))
         counted = self._counted[key] = _Counted(
             slot,
             tuple(counter for counter in counters if isinstance(counter, BudgetCounter)),
@@ -267,8 +267,9 @@ class InFlight:
             put(key, counted.slot)
 
 
-def _subject_of(slot: EvictionSlot) -> Subject:
-    return Subject(slot.workload.key, slot.owner.key, slot.target.key, slot.zone, slot.labels)
+def subject_of(slot: EvictionSlot) -> Subject:
+    """Return the workload and target of a slot, as guards see them."""
+    return Subject(slot.workload.key, slot.owner.key, slot.target.key, slot.zone, slot.labels, slot.reason)
 
 
 def _end_of(counter: BudgetCounter, slot: EvictionSlot) -> datetime:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from moorage.workers.governor.wait_queue import EvictionRequest
+from moorage.workers.governor.wait_queue import GrantRequest
 from moorage_schemas.base import Model
 from moorage_schemas.budget import BudgetCounted, EvictionAnswered, EvictionSlot
 from moorage_schemas.envelope import Meta, event_id
@@ -22,11 +22,14 @@ Write = Callable[[Topic, str, str, Model | None, Meta], None]
 class Replies:
     """Writes the answers of one book. `begin` provides the time and the output for one run of `decide`."""
 
-    def __init__(self, slots: Mapping[str, EvictionSlot]) -> None:
+    def __init__(
+        self, slots: Mapping[str, EvictionSlot], valid_until: Callable[[EvictionSlot], datetime | None]
+    ) -> None:
         self.causes: dict[str, Meta] = {}
         """The causes of the requests, and of the ends of requests, that were read since `decide` last ran."""
 
         self._slots = slots
+        self._valid_until = valid_until
         self._now = datetime.min.replace(tzinfo=UTC)
         self._write: Write = _nowhere
         self._freed: Meta | None = None
@@ -49,7 +52,7 @@ class Replies:
         self.causes.clear()
 
     def record(
-        self, request: EvictionRequest, *, granted: bool, message: str, held_by: tuple[str, ...] = ()
+        self, request: GrantRequest, *, granted: bool, message: str, held_by: tuple[str, ...] = ()
     ) -> EvictionSlot:
         """Write an answer and its slot."""
         event, known = request.event, self._slots.get(request.key)
@@ -66,13 +69,14 @@ class Replies:
             held_by=held_by,
             revision=known.revision + 1 if known is not None else 1,
             asked=event.revision,
+            reason=event.reason if granted else "",
         )
         cause = self._cause(request.key, "answer", slot.revision, request)
         self._write(EVICTION_SLOTS, request.key, FLEET, slot, cause)
         self._answer(request.key, slot, message, cause)
         return slot
 
-    def repeat(self, request: EvictionRequest) -> None:
+    def repeat(self, request: GrantRequest) -> None:
         """Write an answer again, because it may have been lost."""
         slot = self._slots[request.key]
         message = "" if slot.granted else f"held by {', '.join(slot.held_by)}"
@@ -98,10 +102,11 @@ class Replies:
             held_by=slot.held_by,
             message=message,
             answered_time=self._now,
+            valid_until=self._valid_until(slot),
         )
         self._write(EVICTION_ANSWERS, key, slot.target.key, answer, cause)
 
-    def _cause(self, key: str, what: str, revision: int, request: EvictionRequest | None = None) -> Meta:
+    def _cause(self, key: str, what: str, revision: int, request: GrantRequest | None = None) -> Meta:
         """Return the cause of a record: the request that was just read, the latest record of the view, or the time.
 
         No cause is used twice for one request, because the ids of the output follow from it.

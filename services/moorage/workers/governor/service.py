@@ -5,12 +5,13 @@ Consumes:
     guard may hold.
 Keeps:
     Source tables: both. Changelogs: the state, token and granted nodes of each zone (`zones`), the evictions that count
-    for a budget (`eviction-slots`), and the status of each budget (`budgets`). Global view: resources, bindings and
+    for a budget (`eviction-slots`), and the status of each budget (`budgets`), and the state of each
+    maintenance (`maintenances`). Global view: resources, bindings and
     workloads' conditions, for budgets, and `configuration`. Other rates and thresholds apply at once, and a token that
     was gained under the old rate counts.
 Emits:
-    `zones`, `eviction-slots`, `budgets`; and the answers: `zone-grants` for nodes that wait for the taint that evicts,
-    `eviction-answers` for evictions.
+    `zones`, `eviction-slots`, `budgets`, `maintenances`; and the answers: `zone-grants` for nodes that wait for the
+    taint that evicts, `eviction-answers` for evictions.
 
 A disruption budget counts a pod as unhealthy while its node is not ready. It grants nothing while condition-ingest or
 the taint-manager have unprocessed records about the health of its pods, or about whether their nodes are ready.
@@ -36,6 +37,7 @@ from moorage.runtime.settings.moorage_configuration import Configuration, config
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.governor.budgets import BudgetBook
 from moorage.workers.governor.guard_measures import PAUSES, THRESHOLD, zone_measures
+from moorage.workers.governor.maintenances import MaintenanceBook
 from moorage.workers.governor.replies import Write
 from moorage.workers.governor.view import GovernorView
 from moorage.workers.governor.zone_lines import answer_lines, grant_lines, zone_lines
@@ -55,6 +57,7 @@ from moorage_schemas.topics import (
     EVICTION_ASKS,
     EVICTION_SLOTS,
     FLEET,
+    MAINTENANCES,
     RESOURCES,
     WORKLOAD_CONDITIONS,
     ZONE_GRANTS,
@@ -128,6 +131,7 @@ class GovernorPartition:
     budgets: BudgetBook
     configuration: Configuration
     view: GovernorView = field(default_factory=GovernorView)
+    maintenances: MaintenanceBook = field(default_factory=MaintenanceBook)
     undecided: bool = False
     """Whether any record was folded in since everything was last checked."""
 
@@ -139,7 +143,7 @@ class Governor(Service[GovernorPartition]):
     summary: ClassVar[str] = "Limits how fast nodes are tainted and work is evicted in the whole fleet."
     sources: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS, EVICTION_ASKS)
     source_tables: ClassVar[frozenset[Topic]] = frozenset({ZONE_MEMBERS, EVICTION_ASKS})
-    changelogs: ClassVar[tuple[Topic, ...]] = (ZONES, EVICTION_SLOTS, BUDGETS)
+    changelogs: ClassVar[tuple[Topic, ...]] = (ZONES, EVICTION_SLOTS, BUDGETS, MAINTENANCES)
     outputs: ClassVar[tuple[Topic, ...]] = (ZONE_GRANTS, EVICTION_ANSWERS)
     globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES, BINDINGS, WORKLOAD_CONDITIONS)
     upstream: ClassVar[tuple[Upstream, ...]] = (_CONDITION_INGEST, _TAINT_MANAGER)
@@ -178,6 +182,8 @@ class Governor(Service[GovernorPartition]):
             if topic is ZONE_MEMBERS:
                 state.view.set_ready(key, ready=state.zones.is_ready(key))
             state.budgets.at_home = True  # this is the one partition: budgets are counted even without a request
+        elif topic is MAINTENANCES:
+            state.maintenances.apply(key, event)
         elif topic.short in _OF_BUDGETS:
             state.budgets.apply(topic, key, event)
 
@@ -214,6 +220,8 @@ class Governor(Service[GovernorPartition]):
     def needs(self, state: GovernorPartition, now: datetime) -> Needs | None:
         # A grant cannot be withdrawn. After a restart, one may be due while records about other nodes are unread.
         self._configure(state, now)
+        if state.maintenances.is_running():
+            return _HEALTH_NEEDS
         if state.budgets.has_requests:
             return _HEALTH_NEEDS if state.view.guards.disruptions else _REQUEST_NEEDS
         return _OF_NODES if state.zones.may_grant(now) else None
@@ -231,7 +239,12 @@ class Governor(Service[GovernorPartition]):
         if state.undecided or state.zones.owes:
             return _AT_ONCE
         return min(
-            (due for due in (state.zones.next_wake(), state.budgets.next_wake()) if due is not None), default=None
+            (
+                due
+                for due in (state.zones.next_wake(), state.budgets.next_wake(), state.maintenances.next_wake())
+                if due is not None
+            ),
+            default=None,
         )
 
     @override
@@ -246,6 +259,8 @@ class Governor(Service[GovernorPartition]):
         write = self._writer(state, emits, now)
         state.zones.decide(now, write, state.view.nodes)
         state.budgets.decide(state.view, now, write)
+        if state.partition == partition_of(FLEET, self._settings.partitions):
+            state.maintenances.decide(state.view, now, write, state.budgets.held_by)
         return emits
 
     def _configure(self, state: GovernorPartition, now: datetime) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -29,10 +29,13 @@ from moorage.decide.disruption.budgets import (
     is_pod,
     own_namespace,
 )
+from moorage.decide.disruption.eviction_reasons import MAINTENANCE_TAINT
 from moorage.decide.disruption.guard_index import Guards
+from moorage.decide.disruption.maintenance import MaintenancePlan
 from moorage.decide.scheduling.nodes.pod_controllers import controller_reference, scaled_template
 from moorage.decide.scheduling.nodes.workloads import WorkloadError, controller_of
 from moorage.decide.taints.desired.incidents import zone_of_target
+from moorage.decide.taints.matching import first_match
 from moorage.runtime.process.memory import Pool
 from moorage.runtime.service import Input
 from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView
@@ -43,6 +46,7 @@ from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.resources.workload_kinds import CONTROLLERS, POD, SCALED
+from moorage_schemas.taint import Taint, TaintEffect
 from moorage_schemas.topics import BINDINGS, CONFIGURATION, RESOURCES, WORKLOAD_CONDITIONS, Topic
 from moorage_schemas.zone import NO_ZONE
 
@@ -143,11 +147,13 @@ class Marks:
 
 _MAKERS: Final = tuple(f"{kind}/" for kind in CONTROLLERS)
 _TARGETS: Final = (f"{TargetKind.NODE.value}/", f"{TargetKind.CLUSTER.value}/")
-_RESOURCES: Final = (*GUARD_PREFIXES, *_MAKERS, *_TARGETS)
+_MAINTENANCE: Final = "Maintenance/"
+_RESOURCES: Final = (*GUARD_PREFIXES, *_MAKERS, *_TARGETS, _MAINTENANCE)
 _OF_CLUSTERS: Final = (f"{DISRUPTION}/", *_MAKERS, *_TARGETS)
 _HEALTHY: Final = f"|{HEALTHY}"
 _REPLICA_SET: Final = "ReplicaSet"
 _DEPLOYMENT: Final = "Deployment"
+_MAINTENANCE_TAINT: Final = Taint(key=MAINTENANCE_TAINT, effect=TaintEffect.NO_EXECUTE.value)
 _NO_LABELS: Final[Mapping[str, str]] = {}
 
 
@@ -169,6 +175,11 @@ class GovernorView(ConfiguredView):
         self._on: dict[str, dict[str, None]] = {}  # the keys of the bindings of pods, by target
         self._lost: set[str] = set()  # the nodes that are not ready
         self._zones: dict[str, str] = {}
+        self.maintenances: dict[str, tuple[MaintenancePlan, str, str]] = {}
+        """The declared maintenances by name: the plan, the uid of the object, and the reason."""
+
+        self._node_labels: dict[str, Mapping[str, str]] = {}  # of the nodes of the home fleet
+        self._tolerant: set[str] = set()  # the bindings whose workloads tolerate a maintenance
         self._ill: dict[str, float] = {}  # when Moorage last accepted a report that a workload is unhealthy
         self._well: dict[str, tuple[str, int]] = {}  # uid and generation of bindings that bridges report as healthy
         self._labels: Pool[Mapping[str, str]] = Pool()
@@ -205,6 +216,8 @@ class GovernorView(ConfiguredView):
             event = record.event if isinstance(record.event, ResourceDeclared) else None
             if is_guard(record.key):
                 self._guard(record.key, event)
+            elif record.key.startswith(_MAINTENANCE):
+                self._maintenance(record.key, event)
             elif split_cluster(record.key)[1].startswith(_MAKERS):
                 self._maker(record.key, event)
             else:
@@ -317,10 +330,22 @@ class GovernorView(ConfiguredView):
         if scaled_by and before != scaled_by:
             self._owners.setdefault(scaled_by, WorkloadOwner()).scales[key] = None
 
+    def _maintenance(self, key: str, event: ResourceDeclared | None) -> None:
+        name = ResourceKey.parse(key).name
+        self.maintenances.pop(name, None)
+        if event is not None:
+            reason = str((event.object.get("spec") or {}).get("reason") or "")
+            self.maintenances[name] = (MaintenancePlan.of(event.object), event.uid, reason)
+
     def _target(self, key: str, event: ResourceDeclared | None) -> None:
         target = target_of_resource(key)
         if target is None:
             return
+        if target.key.startswith(_TARGETS[0]):
+            if event is None:
+                self._node_labels.pop(target.key, None)
+            else:
+                self._node_labels[target.key] = (event.object.get("metadata") or {}).get("labels") or _NO_LABELS
         zone = zone_of_target(event) if event is not None else None
         if self._zones.get(target.key) == zone:
             return
@@ -338,7 +363,10 @@ class GovernorView(ConfiguredView):
         before = self._bound.get(key)
         if before is not None:
             self._take(key, before)
+        self._tolerant.discard(key)
         if event is not None:
+            if event.tolerations and first_match(_MAINTENANCE_TAINT, event.tolerations) is not None:
+                self._tolerant.add(key)
             owner, since = event.owner.key, event.bound_time.timestamp()
             bound = BoundWorkload(
                 owner="" if key.startswith(f"{owner}|") else sys.intern(owner),
@@ -478,6 +506,15 @@ class GovernorView(ConfiguredView):
     def nodes(self) -> list[str]:
         """Return every declared node, by its target's key."""
         return [target for target in self._zones if split_cluster(target)[1].startswith(_TARGETS[0])]
+
+    def home_nodes(self) -> Iterator[tuple[str, str, Mapping[str, str], bool]]:
+        """Yield name, zone and labels of each node of the home fleet, and whether it is ready."""
+        for target, labels in self._node_labels.items():
+            yield target.removeprefix(_TARGETS[0]), self._zones.get(target, NO_ZONE), labels, target not in self._lost
+
+    def tolerates_maintenance(self, key: str) -> bool:
+        """Return whether the workload of a binding tolerates the taint of a maintenance."""
+        return key in self._tolerant
 
     def pods_on(self, target: str) -> Iterable[str]:
         """Return the keys of the bindings of the pods on a node."""

@@ -19,7 +19,7 @@ from moorage_schemas.keys import EvictionKey
 
 
 @dataclass(slots=True, eq=False)
-class EvictionRequest:
+class GrantRequest:
     """A request for the grant of an eviction that has come due."""
 
     key: str
@@ -50,7 +50,7 @@ class EvictionRequest:
     def subject(self) -> Subject:
         """The workload and target, as guards see them."""
         event = self.event
-        return Subject(event.workload.key, event.owner.key, event.target.key, event.zone, event.labels)
+        return Subject(event.workload.key, event.owner.key, event.target.key, event.zone, event.labels, event.reason)
 
     def concerned(self, queue: set[str]) -> set[str]:
         """Return the names that concern it: those of its queue, and the counters for which its patience has ended."""
@@ -71,7 +71,7 @@ class WaitQueue:
     notified: frozenset[str] = frozenset()
     """Counters of which all requests of the queue were notified, except those in `pending_notices`."""
 
-    pending_notices: dict[str, EvictionRequest] = field(default_factory=dict)
+    pending_notices: dict[str, GrantRequest] = field(default_factory=dict)
     """Requests that may need a notice of their holders."""
 
     ticket: int = 0
@@ -79,27 +79,27 @@ class WaitQueue:
     queued: bool = False
     """Whether it is one of the queues that are being checked."""
 
-    _requests: dict[str, EvictionRequest] = field(default_factory=dict)
+    _requests: dict[str, GrantRequest] = field(default_factory=dict)
     _order: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
     """The due times of the requests."""
 
     def __len__(self) -> int:
         return len(self._requests)
 
-    def add(self, request: EvictionRequest) -> None:
+    def add(self, request: GrantRequest) -> None:
         """Add a request."""
         request.queue = self
         self._requests[request.key] = self.pending_notices[request.key] = request
         self._order.set(request.key, request.event.due_time)
 
-    def remove(self, request: EvictionRequest) -> None:
+    def remove(self, request: GrantRequest) -> None:
         """Remove a request."""
         request.queue = None
         del self._requests[request.key]
         self._order.remove(request.key)
         self.pending_notices.pop(request.key, None)
 
-    def head(self) -> EvictionRequest | None:
+    def head(self) -> GrantRequest | None:
         """Return the request that came due first."""
         first = self._order.first()
         return None if first is None else self._requests[first[0]]
@@ -108,7 +108,7 @@ class WaitQueue:
         """Return the counters that hold the queue now."""
         return tuple(counter for counter in self.counters if counter.blocks(unhealthy=self.unhealthy))
 
-    def take_notices(self, blockers: tuple[Counter, ...]) -> list[EvictionRequest]:
+    def take_notices(self, blockers: tuple[Counter, ...]) -> list[GrantRequest]:
         """Note the present holders of the queue. Return the requests that must be notified, in order.
 
         A request needs no notice if its last notice contains every pause that holds it or, without a pause, one of the

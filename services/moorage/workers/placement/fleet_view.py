@@ -1,4 +1,4 @@
-"""The global view of placement: one part for each of the three controllers."""
+"""The global view of placement: one part for each of the controllers."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from moorage.runtime.settings.moorage_configuration import Configuration, Config
 from moorage.workers.placement.karmada.cluster_view import ClusterView
 from moorage.workers.placement.ocm.managed_view import ManagedView
 from moorage.workers.placement.pods.pod_view import PodView
+from moorage.workers.placement.rollouts.rollout_view import RolloutView
 from moorage_schemas.eviction import GenerationFloor
 from moorage_schemas.keys import BindingKey, split_cluster
 from moorage_schemas.topics import BINDINGS, CONFIGURATION, EVICTIONS, GENERATION_FLOORS, PLACEMENTS, Topic
@@ -40,6 +41,7 @@ class FleetView(ConfiguredView):
         self.pods = PodView()
         self.karmada = ClusterView()
         self.ocm = ManagedView()
+        self.rollouts = RolloutView()
         self._clusters: dict[str, PodView] = {}
         self._floor = 0
         self._partitions: list[AttachedPartition] = []
@@ -49,7 +51,7 @@ class FleetView(ConfiguredView):
         if topic is PLACEMENTS:  # nearly all of them are about pods, which only their partitions read
             return self.ocm.concerns(topic, key)
         if topic in (CONFIGURATION, GENERATION_FLOORS) or any(
-            part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm)
+            part.concerns(topic, key) for part in (self.pods, self.karmada, self.ocm, self.rollouts)
         ):
             return True
         if ":" not in key:
@@ -66,7 +68,7 @@ class FleetView(ConfiguredView):
                 view.evictions.raise_floor(self._floor)
             self.karmada.evictions.raise_floor(self._floor)
             return
-        for part in (self.pods, self.karmada, self.ocm):
+        for part in (self.pods, self.karmada, self.ocm, self.rollouts):
             if part.concerns(record.topic, record.key):
                 part.apply(record)
                 return

@@ -22,6 +22,12 @@ UNSCHEDULED: Final = FleetGauge(
     ("kind", "reason"),
     limits={"reason": 30},
 )
+ROLLOUTS: Final = FleetGauge(
+    "moorage_rollouts",
+    "Rollouts over placements, by the reason of the last decision",
+    ("reason",),
+    limits={"reason": 10},
+)
 DECIDED = Counter("moorage_placements_total", "Decisions on workloads", ["kind", "outcome", "reason"])
 
 _USUAL: Final = (
@@ -42,7 +48,9 @@ def counted(state: PlacementPartition, workload: str) -> Iterator[Contribution]:
     """Yield the series to which a workload contributes."""
     controller = by_prefix(state.controllers, workload)
     last = controller.decision(workload) if controller is not None else None
-    if last is not None and last.state is PlacementState.PENDING:
+    if controller is state.rollouts and last is not None:
+        yield Contribution(ROLLOUTS, (last.reason,))
+    elif last is not None and last.state is PlacementState.PENDING:
         yield Contribution(UNSCHEDULED, (ResourceKey.parse(workload).kind, last.reason))
 
 

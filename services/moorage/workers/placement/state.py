@@ -14,6 +14,7 @@ from moorage.workers.placement.karmada.resource import Demand
 from moorage.workers.placement.karmada.terms import demand_of, rules_of
 from moorage.workers.placement.ocm.controller import SelectionController
 from moorage.workers.placement.pods.controller import PodController
+from moorage.workers.placement.rollouts.rollout_controller import RolloutController
 from moorage_schemas.envelope import Meta
 from moorage_schemas.keys import split_cluster
 
@@ -30,10 +31,12 @@ class PlacementPartition:
         self.karmada = BindingController(Derived(configuration, rules_of), self.demand, self._flipped)
         """The controller of resources that a policy places on clusters, so that they create no pods on nodes."""
 
-        self.ocm = SelectionController()
+        self.ocm = SelectionController(self._selected)
+        self.rollouts = RolloutController(self.ocm.state)
         self.pods = PodController(self.karmada.state.claims, self.karmada.state.would_claim)
-        self.controllers: tuple[Controller, ...] = (self.karmada, self.ocm, self.pods)
-        """The controllers in the order in which they reconcile. Resources on clusters create no pods on nodes.
+        self.controllers: tuple[Controller, ...] = (self.karmada, self.ocm, self.rollouts, self.pods)
+        """The controllers in the order in which they reconcile. Resources on clusters create no pods on nodes. Rollouts
+        follow the placements whose clusters they release.
 
         After them come those of the pods of clusters that are mirrored under a name."""
 
@@ -53,6 +56,7 @@ class PlacementPartition:
         self.pods.attach(view.pods)
         self.karmada.attach(view.karmada)
         self.ocm.attach(view.ocm)
+        self.rollouts.attach(view.rollouts)
         for cluster, controller in self._clusters.items():
             controller.attach(view.pods_of(cluster))
         self._attached = True
@@ -100,6 +104,10 @@ class PlacementPartition:
             return resource.mirrored.demand
         pods = self.pods.state
         return demand_of(pods.owners.get(key), pods.view.rules, pods.view.rules_version)
+
+    def _selected(self, placement: str) -> None:
+        """Check the rollouts over a placement, because it was declared or decided anew."""
+        self.rollouts.placement_changed(placement)
 
     def _flipped(self, key: str, cause: Meta | None) -> None:
         """Check a resource's pods on nodes, because it has started, or stopped, being placed on clusters."""

@@ -1,4 +1,4 @@
-"""The taint-manager's view of all ClusterTaintPolicies, and the clusters that a changed policy concerns."""
+"""The taint-manager's view of all policies, and the targets that a changed policy concerns."""
 
 from __future__ import annotations
 
@@ -7,32 +7,38 @@ from dataclasses import dataclass, field
 
 from typing_extensions import override
 
-from moorage.decide.taints.desired.cluster_affinity import ClusterFacts, selects
-from moorage.decide.taints.desired.cluster_taint_policy import KIND, TaintPolicy, in_order
+from moorage.decide.taints.desired.taint_policies import KINDS, PolicyList, TaintingPolicy, TargetFacts
+from moorage.decide.taints.desired.taint_reconciliation import TaintRules
 from moorage.runtime.service import Input
 from moorage.runtime.settings.moorage_configuration import Configuration, ConfiguredView
+from moorage.workers.taint_manager.maintained_targets import MaintainedTargets
 from moorage_schemas.envelope import Meta
 from moorage_schemas.resource import ResourceDeclared
-from moorage_schemas.topics import CONFIGURATION, RESOURCES, Topic
+from moorage_schemas.topics import CONFIGURATION, MAINTENANCES, RESOURCES, Topic
 
-_PREFIX = f"{KIND}/"
+_PREFIXES = tuple(f"{kind}/" for kind in KINDS)
+_NONE = PolicyList()
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyChange:
-    """One change of a policy: all policies after the change, and the policy whose clusters are checked."""
+    """One change of a policy: all policies after the change, and the policy whose targets are checked."""
 
-    policies: tuple[TaintPolicy, ...]
+    policies: PolicyList
     meta: Meta
-    touched: tuple[TaintPolicy, ...] = ()
+    touched: tuple[TaintingPolicy, ...] = ()
     """The policy before and after the change; empty when its content is the same."""
 
     evaluate: bool = True
     """Whether policies are evaluated. If not, as after a deletion, taints only stop waiting because of the policy."""
 
-    def touches(self, cluster: ClusterFacts) -> bool:
-        """Return whether a cluster is checked: the policy selects it, or did before."""
-        return any(selects(policy.affinity, cluster) for policy in self.touched)
+    def kinds(self, rules: TaintRules) -> frozenset[str]:
+        """Return the kinds of targets that are checked. Empty for a policy that is switched off."""
+        return frozenset(policy.target_kind for policy in self.touched if rules.let_act(policy))
+
+    def touches(self, target: TargetFacts, rules: TaintRules) -> bool:
+        """Return whether a target is checked: the policy selects it, or did before."""
+        return any(policy.selects(target) and rules.let_act(policy) for policy in self.touched)
 
 
 @dataclass(slots=True, eq=False)
@@ -40,12 +46,12 @@ class Cursor:
     """The number of changes that one partition has processed, and the policies at that point."""
 
     seen: int
-    policies: tuple[TaintPolicy, ...]
+    policies: PolicyList
 
 
 @dataclass(slots=True)
 class _Known:
-    policy: TaintPolicy
+    policy: TaintingPolicy
     uid: str
     version: int
 
@@ -61,8 +67,9 @@ class PolicyView(ConfiguredView):
     configuration: Configuration | None = None
     """The settings to decide by; None for a view that does not follow them."""
 
+    maintained: MaintainedTargets = field(default_factory=MaintainedTargets)
     _known: dict[str, _Known] = field(default_factory=dict)
-    _policies: tuple[TaintPolicy, ...] = ()
+    _policies: PolicyList = _NONE
     _changes: list[PolicyChange] = field(default_factory=list)
     _begin: int = 0
     """The number of the first of `_changes`."""
@@ -72,7 +79,11 @@ class PolicyView(ConfiguredView):
 
     @override
     def wants(self, topic: Topic, key: str) -> bool:
-        return ConfiguredView.wants(self, topic, key) or (topic is RESOURCES and key.startswith(_PREFIX))
+        return (
+            ConfiguredView.wants(self, topic, key)
+            or topic is MAINTENANCES
+            or (topic is RESOURCES and key.startswith(_PREFIXES))
+        )
 
     @override
     def apply(self, record: Input) -> None:
@@ -80,13 +91,17 @@ class PolicyView(ConfiguredView):
         if record.topic is CONFIGURATION:
             ConfiguredView.apply(self, record)
             return
+        if record.topic is MAINTENANCES:
+            self.maintained.apply(record)
+            self._fresh = True
+            return
         known, deleted = self._known.get(record.key), record.event is None
-        touched: tuple[TaintPolicy, ...] = ()
+        touched: tuple[TaintingPolicy, ...] = ()
         if isinstance(record.event, ResourceDeclared):
             event = record.event
             if known is not None and known.uid == event.uid and known.version >= event.version:
                 return
-            policy = TaintPolicy.of(event.object)
+            policy = TaintingPolicy.of(event.object)
             again = known is not None and known.uid == event.uid
             if known is None or not again:
                 touched = (policy,)
@@ -98,14 +113,14 @@ class PolicyView(ConfiguredView):
         else:
             touched = (known.policy,)
             del self._known[record.key]
-        self._policies = in_order(entry.policy for entry in self._known.values())
+        self._policies = PolicyList.of(entry.policy for entry in self._known.values())
         if self._cursors:
             self._changes.append(PolicyChange(self._policies, record.meta, touched, evaluate=not deleted))
             self._fresh = True
 
     @override
     def changed(self) -> Iterable[int] | None:
-        # every partition has clusters
+        # every partition has targets
         fresh, self._fresh = self._fresh, False
         return None if fresh else ConfiguredView.changed(self)
 

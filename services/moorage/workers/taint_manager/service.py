@@ -2,10 +2,11 @@
 
 Consumes:
     `conditions`; from `resources` the targets, with people's taint edits, and the add-ons of managed clusters with
-    their leases; and `zone-grants`, the governor's grants of the taint that evicts.
+    their leases; and `zone-grants`, the governor's grants of the taint that evicts. `maintenances`: the
+    targets that are out of service.
 Keeps:
     Source tables: the latest of them for each target. Changelog: the taints of each target (`taints`). Global view: the
-    configuration and every ClusterTaintPolicy; policies count with the feature gate Failover.
+    configuration, every TaintPolicy, and every ClusterTaintPolicy; those count with the feature gate Failover.
 Emits:
     `taints`: the full set of a target's taints, each time it changes, with the labels that show the states of its
     add-ons; a tombstone when the target is deleted.
@@ -21,7 +22,7 @@ has the time at which that hold ended.
 An add-on's label depends on the `renewTime` of its lease, which is durable, not on the time at which the record was
 written. A cluster that is deleted and created again has the labels of the add-ons that are still declared.
 
-Policies are evaluated for a cluster when it appears, when one of its conditions changes, when a wait of a policy ends,
+Policies are evaluated for a target when it appears, when one of its conditions changes, when a wait of a policy ends,
 and once after each restart. They are also evaluated when a policy that selects it, or did, is created or changed. They
 are not evaluated when people edit taints or delete policies. So a policy's taint that a person removes stays removed
 until the next evaluation.
@@ -40,9 +41,9 @@ from typing_extensions import override
 
 from moorage.decide.conditions.reports import newer_condition
 from moorage.decide.taints.desired.addons import AddOns, Named
-from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
 from moorage.decide.taints.desired.from_conditions import Holds
 from moorage.decide.taints.desired.incidents import member_of, zone_sees_change
+from moorage.decide.taints.desired.taint_policies import TargetFacts
 from moorage.decide.taints.desired.taint_reconciliation import (
     ReconciledTaints,
     TaintRules,
@@ -56,6 +57,7 @@ from moorage.runtime.service import Describe, Emit, GlobalView, Input, Needs, Se
 from moorage.runtime.settings.moorage_configuration import Configuration, Derived
 from moorage.runtime.settings.process_settings import Settings
 from moorage.workers.taint_manager.addon_signals import AddOnSignal, changes_nothing, fold, missing
+from moorage.workers.taint_manager.maintained_targets import differing, has_taint
 from moorage.workers.taint_manager.policies import PolicyView
 from moorage.workers.taint_manager.state import TaintManagerPartition
 from moorage.workers.taint_manager.taint_lines import taint_lines
@@ -67,7 +69,17 @@ from moorage_schemas.keys import ConditionKey, TargetKey
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resource import ResourceDeclared, target_of_resource
 from moorage_schemas.taint import TargetTainted
-from moorage_schemas.topics import CONDITIONS, CONFIGURATION, FLEET, RESOURCES, TAINTS, ZONE_GRANTS, ZONE_MEMBERS, Topic
+from moorage_schemas.topics import (
+    CONDITIONS,
+    CONFIGURATION,
+    FLEET,
+    MAINTENANCES,
+    RESOURCES,
+    TAINTS,
+    ZONE_GRANTS,
+    ZONE_MEMBERS,
+    Topic,
+)
 from moorage_schemas.zone import NoExecuteGranted
 
 _NODE = f"{TargetKind.NODE.value}/"
@@ -90,7 +102,7 @@ class TaintManager(Service[TaintManagerPartition]):
     source_tables: ClassVar[frozenset[Topic]] = frozenset({CONDITIONS, RESOURCES, ZONE_GRANTS})
     changelogs: ClassVar[tuple[Topic, ...]] = (TAINTS,)
     outputs: ClassVar[tuple[Topic, ...]] = (ZONE_MEMBERS,)
-    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES)
+    globals: ClassVar[tuple[Topic, ...]] = (CONFIGURATION, RESOURCES, MAINTENANCES)
     passes: ClassVar[Mapping[Topic, str]] = MappingProxyType({CONDITIONS: "condition-ingest"})
 
     lines: ClassVar[Mapping[Topic, Describe]] = MappingProxyType({TAINTS: taint_lines})
@@ -184,13 +196,15 @@ class TaintManager(Service[TaintManagerPartition]):
             self._begin_checking(state)
         self._check_all(state, now, emits)
         self._follow_policies(state, now, emits)
+        self._follow_maintenances(state, now, emits)
         for target in isolated(_due(state, now, emits), state.wait_no_more):
             emits += self._decide_due(state, target, now)
         return emits
 
     @override
     def next_wake(self, state: TaintManagerPartition) -> datetime | None:
-        return _AT_ONCE if state.unseen or state.change is not None else state.deadlines.next()
+        is_behind = state.unseen or state.change is not None or state.maintaining
+        return _AT_ONCE if is_behind else state.deadlines.next()
 
     @override
     def reconcile(self, state: TaintManagerPartition, now: datetime) -> list[Emit]:
@@ -219,6 +233,9 @@ class TaintManager(Service[TaintManagerPartition]):
         Waits are not recorded, and policies and holds may have changed. Policies are not evaluated when only holds have
         changed: a policy's taint that a person has removed would return.
 
+        Targets of other kinds than Cluster have policies only without switches, so their policies are evaluated only
+        after a restore.
+
         Targets with taints that an earlier hold keeps, or delays, are checked even if no hold exists now. The removal
         of a kept taint must not wait for the reconciler, because a deadline may be earlier.
 
@@ -238,11 +255,11 @@ class TaintManager(Service[TaintManagerPartition]):
             state.view.catch_up(state.cursor)
         found = []
         for target in state.resources:
-            cluster, known = target.startswith(_CLUSTER), state.taints.get(target)
+            followed, known = target.startswith(_CLUSTER) or _has_policies(state, target), state.taints.get(target)
             unrecorded = known is None or (_is_node(target) and not known.zone)
             labelled = known is not None and bool(known.labels)
             waits = known is not None and (bool(known.held) or known.settles_at is not None)
-            if cluster or damped or unrecorded or labelled or waits:
+            if followed or damped or unrecorded or labelled or waits:
                 found.append(target)
         state.unseen.begin(sorted(found))
 
@@ -255,18 +272,18 @@ class TaintManager(Service[TaintManagerPartition]):
                 self._resume(state, target, now)
             emits += self._decide_due(state, target, now)
             cause = state.why or self._own_cause(state, "restart", target, now)
-            evaluate = state.evaluates and target.startswith(_CLUSTER)
+            switched = state.why is None or target.startswith(_CLUSTER)
+            evaluate = state.evaluates and switched and _has_policies(state, target)
             emits += self._decide(state, target, cause, now, None, evaluate=evaluate)
 
     def _follow_policies(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
-        """Apply a portion of the policies' changes, one after another, each to every cluster that it concerns."""
+        """Apply a portion of the policies' changes, one after another, each to every target that it concerns.
+
+        A policy that is switched off has no effect. When it is switched on, all policies are evaluated.
+        """
         if state.view is None or state.cursor is None:
             return
-        if not state.rules.value.policies:  # they have no effect; when they are switched on, all are evaluated
-            state.view.catch_up(state.cursor)
-            state.change = None
-            return
-        checks = CHECKS
+        rules, checks = state.rules.value, CHECKS
         while len(emits) < RECORDS and checks > 0:
             change = state.change
             if change is None:
@@ -274,17 +291,34 @@ class TaintManager(Service[TaintManagerPartition]):
                 if change is None:
                     return
                 state.cursor.policies = change.policies
-                if change.touched:
-                    state.changing.begin(sorted(key for key in state.resources if key.startswith(_CLUSTER)))
+                if kinds := change.kinds(rules):
+                    state.changing.begin(sorted(key for key in state.resources if _kind_of(key) in kinds))
             time = min(change.meta.time or now, now)
             for target in state.changing.portion(emits, checks=checks):
                 checks -= 1
                 resource = state.resources.get(target)
-                if resource is not None and change.touches(ClusterFacts.of(resource.object)):
+                if resource is not None and change.touches(TargetFacts.of(resource), rules):
                     emits += self._decide_due(state, target, time)
                     emits += self._decide(state, target, change.meta, time, None, evaluate=change.evaluate)
             if not state.changing:
                 state.change = None
+
+    def _follow_maintenances(self, state: TaintManagerPartition, now: datetime, emits: list[Emit]) -> None:
+        """Add and remove the taints of maintenances, on a portion of the targets that they concern."""
+        if state.view is None:
+            return
+        maintained = state.view.maintained
+        if state.maintained_version != maintained.version:
+            if state.maintained_version < 0:
+                state.maintained = {target for target, event in state.taints.items() if has_taint(event)}
+            state.maintained_version = maintained.version
+            found = (target for target in differing(maintained, state.maintained) if target in state.resources)
+            state.maintaining.begin(list(found))
+            state.maintained = maintained.targets() & state.resources.keys()
+        for target in state.maintaining.portion(emits) if state.maintaining else ():
+            cause = maintained.meta or self._own_cause(state, "maintenance", target, now)
+            emits += self._decide_due(state, target, now)
+            emits += self._decide(state, target, cause, min(cause.time or now, now), None)
 
     def _resume(self, state: TaintManagerPartition, target: str, now: datetime) -> None:
         """After a restart, note until when held taints are held, and until when add-ons count as available.
@@ -366,18 +400,20 @@ class TaintManager(Service[TaintManagerPartition]):
         removed: Collection[Named] = (),
     ) -> ReconciledTaints:
         """Compute the taints that a declared target should have. This changes nothing."""
+        resource = state.resources[target]
         return reconcile_taints(
             state.taints.get(target),
-            state.resources[target],
+            resource,
             state.conditions.get(target, {}),
             time,
             reported,
             grant=state.grants.get(target),
             rules=state.rules.value,
-            policies=state.cursor.policies if state.cursor is not None else (),
+            policies=state.cursor.policies.about(resource.kind) if state.cursor is not None else (),
             evaluate=evaluate,
             addons=state.addons.get(target, _NO_ADDONS),
             removed=removed,
+            required=state.view.maintained.taints_of(target) if state.view is not None else (),
         )
 
 
@@ -443,8 +479,8 @@ def _only_a_heartbeat(state: TaintManagerPartition, target: str | None, event: C
 
 
 def _calls_policies(state: TaintManagerPartition, target: str, event: Model | None) -> bool:
-    """Return whether policies are evaluated after a record: a condition changes, or a cluster appears."""
-    if not state.rules.value.policies or not target.startswith(_CLUSTER):
+    """Return whether policies are evaluated after a record: a condition changes, or a target appears."""
+    if not _has_policies(state, target):
         return False
     if isinstance(event, ConditionChanged):
         return newer_condition(event, state.conditions.get(target, {}).get(event.type))
@@ -452,6 +488,18 @@ def _calls_policies(state: TaintManagerPartition, target: str, event: Model | No
         known = state.resources.get(target)
         return known is None or known.uid != event.uid
     return False
+
+
+def _has_policies(state: TaintManagerPartition, target: str) -> bool:
+    """Return whether a policy may act on targets of this kind."""
+    if state.cursor is None or not state.cursor.policies.by_kind:
+        return False
+    return state.cursor.policies.acts_on(_kind_of(target), switched_on=state.rules.value.policies)
+
+
+def _kind_of(target: str) -> str:
+    """Return the kind of a target by its key: `Node/n1`, or `east:Node/n1` in a real cluster."""
+    return target.partition("/")[0].rpartition(":")[2]
 
 
 def _is_node(target: str) -> bool:

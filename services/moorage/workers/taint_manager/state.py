@@ -56,7 +56,7 @@ class TaintManagerPartition:
     """The change of a policy that is being applied."""
 
     changing: PendingChecks = field(default_factory=PendingChecks)
-    """The clusters to which it is still to be applied."""
+    """The targets to which it is still to be applied."""
 
     checked: bool = False
     """Whether the check of everything has begun since the restore."""
@@ -72,6 +72,15 @@ class TaintManagerPartition:
 
     deadlines: DeadlineIndex[str] = field(default_factory=DeadlineIndex)
     """The times of `waits`."""
+
+    maintained: set[str] = field(default_factory=set)
+    """The targets that a maintenance keeps out of service, as far as it is decided."""
+
+    maintained_version: int = -1
+    """The version of the view's maintained targets that was applied. -1 before the first time."""
+
+    maintaining: PendingChecks = field(default_factory=PendingChecks)
+    """The targets to which it is still to be applied."""
 
     tally: SeriesTally[str] = field(default_factory=SeriesTally)
     """The targets that have changed since they were last counted, and the counts."""

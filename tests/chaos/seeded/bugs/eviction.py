@@ -13,6 +13,7 @@ from tests.chaos.seeded.bugs.registry import Change, bug
 
 from moorage.decide.disruption.eviction_transitions import Guard, Occasion, TransitionTable
 from moorage.decide.disruption.guard_index import Guards
+from moorage.decide.disruption.leave_verdict import demanded
 from moorage.decide.taints.eviction_verdict import EvictAt, EvictNow, Keep, Verdict, verdict
 from moorage.decide.timers.timer_table import TimerTable
 from moorage.runtime.engine.engine import PartitionEngine
@@ -22,7 +23,7 @@ from moorage.workers.eviction.eviction_task import EvictionReport, OpenRequest
 from moorage.workers.eviction.guards import GuardView
 from moorage.workers.eviction.service import Eviction
 from moorage_schemas.eviction import EvictionState
-from moorage_schemas.topics import BINDINGS, EVICTIONS, RESOURCES, TAINTS, TIMERS
+from moorage_schemas.topics import BINDINGS, EVICTION_REQUESTS, EVICTIONS, RESOURCES, TAINTS, TIMERS
 
 budgets: Any = import_module("moorage.workers.governor.budgets")
 module: Any = import_module("moorage.workers.eviction.service")  # the package gives the function of that name
@@ -112,6 +113,51 @@ _PAUSES, _APPLY = guards.pauses_of, GuardView.apply
 @bug("no-lag-check", "Evictions do not wait for a taint-manager that has something to take back.", "deadlines")
 def _() -> list[Change]:
     return [(freshness, "NEEDS", Needs((TAINTS, BINDINGS), frozenset({RESOURCES}), ()))]
+
+
+@bug("withdrawn-late", "Eviction does not read requests to their present end before it evicts.", "requests")
+def _() -> list[Change]:
+    tables = tuple(topic for topic in freshness.NEEDS.tables if topic is not EVICTION_REQUESTS)
+    return [(freshness, "NEEDS", replace(freshness.NEEDS, tables=tables))]
+
+
+@bug("any-binding", "A request to leave counts for each binding of its workload, whatever its uid.", "requests")
+def _() -> list[Change]:
+    def counting(requests: Any, _uid: str, _generation: int) -> list[Any]:
+        return sorted(requests, key=lambda one: one.requester.key)
+
+    return [(bound_targets, "counting", counting)]
+
+
+@bug("one-withdraws", "One requester that withdraws withdraws all requests about the workload.", "requests")
+def _() -> list[Change]:
+    def fold(state: Any, key: str, event: Any) -> Any:
+        target, workload = _FOLD_LEAVE(state, key, event)
+        if event is None:
+            state.leaves.get(target, {}).pop(workload, None)
+        return target, workload
+
+    return [(bound_targets, "fold_leave", fold)]
+
+
+@bug("last-request", "Of several requests the latest deadline counts.", "requests")
+def _() -> list[Change]:
+    def combined(taints: Any, requests: Any) -> Any:
+        times = [one.deadline for one in requests if one.deadline is not None]
+        return _DEMANDED(taints, [one for one in requests if one.deadline is None or one.deadline == max(times)])
+
+    return [(bound_targets, "demanded", combined)]
+
+
+@bug("request-over-taint", "While there is a request, taints do not count.", "requests")
+def _() -> list[Change]:
+    def combined(taints: Any, requests: Any) -> Any:
+        return _DEMANDED(Keep((), "no taint evicts") if requests else taints, requests)
+
+    return [(bound_targets, "demanded", combined)]
+
+
+_FOLD_LEAVE, _DEMANDED = bound_targets.fold_leave, demanded
 
 
 @bug("timers-clock", "Whether a deadline has come is judged by the timer's clock where that is ahead.", "clocks")
@@ -257,7 +303,7 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     def guarded(it: Any) -> Guard:
         if it.occasion is Occasion.DECISION:
-            it.state.requests.setdefault(it.place, OpenRequest(it.time, it.binding.traits.labels, it.bound.zone))
+            it.state.requests.setdefault(it.place, OpenRequest(it.time, it.binding.traits.labels, it.bound.zone, ""))
         return guards.guarded(it)
 
     return [(module, "TRANSITIONS", TransitionTable({**module.COLUMNS, Guard: guarded}))]

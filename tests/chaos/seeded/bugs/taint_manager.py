@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from importlib import import_module
 from typing import Any
 
 from tests.chaos.seeded.bugs.registry import Change, bug
 
-from moorage.decide.taints.desired import taint_reconciliation
+from moorage.decide.taints.desired import taint_policies, taint_reconciliation
 from moorage.decide.taints.desired.from_conditions import DesiredTaints, Holds
+from moorage.decide.taints.desired.taint_policies import TaintingPolicy
 from moorage.decide.taints.desired.taint_reconciliation import ReconciledTaints
+from moorage.workers.taint_manager.policies import PolicyChange
 from moorage.workers.taint_manager.service import TaintManager
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.taint import TaintEffect
@@ -142,6 +145,51 @@ def _() -> list[Change]:
             fold(self, state, topic, key, event)
 
     return [(TaintManager, "apply", keep)]
+
+
+@bug("policy-kind-unseen", "A change of a TaintPolicy is applied to Karmada clusters only.", "policies")
+def _() -> list[Change]:
+    kinds = PolicyChange.kinds
+    return [(PolicyChange, "kinds", lambda self, rules: kinds(self, rules) & {TargetKind.CLUSTER.value})]
+
+
+@bug("policy-not-resumed", "After a restart no policy is evaluated.", "policies")
+def _() -> list[Change]:
+    begin = TaintManager._begin_checking
+
+    def begun(self: Any, state: Any) -> None:
+        begin(self, state)
+        state.evaluates = False
+
+    return [(TaintManager, "_begin_checking", begun)]
+
+
+@bug("policy-never-removes", "Policies add taints and never remove them.", "policies")
+def _() -> list[Change]:
+    acts = taint_policies.acts
+    return [(taint_reconciliation, "acts", lambda *given: (act for act in acts(*given) if act.adds))]
+
+
+@bug("policy-hold-ignored", "The holds of a policy are not kept.", "policies")
+def _() -> list[Change]:
+    read = TaintingPolicy._of_any_target.__func__  # type: ignore[attr-defined]  # of the class method
+
+    def without(cls: Any, policy: Any) -> Any:
+        return replace(read(cls, policy), add_hold=timedelta(), remove_hold=timedelta())
+
+    return [(TaintingPolicy, "_of_any_target", classmethod(without))]
+
+
+@bug("policy-excludes-nobody", "A policy acts on the targets that it excludes.", "policies")
+def _() -> list[Change]:
+    selects = TaintingPolicy.selects
+
+    def all_the_same(self: Any, target: Any) -> bool:
+        if self.targets is not None:
+            self = replace(self, targets=self.targets.model_copy(update={"exclude": None}))
+        return selects(self, target)
+
+    return [(TaintingPolicy, "selects", all_the_same)]
 
 
 @bug("wait-forgotten", "What was held back when the taint-manager stopped is never looked at again.", "holds")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from tests.chaos.seeded.checker import leaves
 from tests.chaos.seeded.checker.desired_taints import resource_key
 from tests.chaos.seeded.checker.evictions import evicts, requested
 from tests.chaos.seeded.checker.guards import guard_name, in_force, subject_of
@@ -23,7 +24,7 @@ def nobody_evicted_against_its_own_record(run: Run) -> Iterator[Violation]:
     """
     for seen, workload, target, generation in requested(run):
         records = _own_records(run, seen, workload, target, generation)
-        if not records or not evicts(run, target, seen):
+        if not records or not evicts(run, target, seen) or leaves.demands(run, seen):
             continue
         times = [
             must_leave(_taints(tainted), (one.data["object"].get("spec") or {}).get("tolerations") or ())
@@ -62,7 +63,7 @@ def nobody_evicted_from_a_node_reported_ready(run: Run) -> Iterator[Violation]:
         if "offset" in seen.data
     }
     for seen, workload, target, generation in requested(run):
-        if not target.startswith("Node/"):
+        if not target.startswith("Node/") or leaves.demands(run, seen):
             continue
         bound = [
             one

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from tests.chaos.seeded.checker import leaves
 from tests.chaos.seeded.checker.desired_taints import (
     AVAILABLE,
     ROWS,
@@ -23,6 +24,7 @@ from tests.chaos.seeded.checker.evictions import evicts
 from tests.chaos.seeded.checker.guards import concerns, guard_name, subject_of
 from tests.chaos.seeded.checker.matching import must_leave
 from tests.chaos.seeded.checker.parsed_history import EPSILON, Json, Run, Seen, name_of, when
+from tests.chaos.seeded.checker.policies import is_of_a_policy
 from tests.chaos.seeded.checker.violations import Violation
 
 _NEVER = 253402300800.0
@@ -125,7 +127,7 @@ def taints_are_what_is_asked_for(run: Run) -> Iterator[Violation]:
         for identity in sorted(must - carries.keys()):
             yield Violation(name, target, f"{identity[0]}:{identity[1]} is missing")
         for identity, taint in sorted(carries.items()):
-            if identity not in must | may and not _own(kind, taint):
+            if identity not in must | may and not (_own(kind, taint) or _of_policy(run, taint)):
                 yield Violation(name, target, f"{identity[0]}:{identity[1]} is there and nothing asks for it")
 
 
@@ -137,6 +139,11 @@ def _own(kind: str, taint: Json) -> bool:
     return (kind == "Cluster" and "policy" in taint["origins"]) or (
         kind == "ManagedCluster" and bool(taint.get("value"))
     )
+
+
+def _of_policy(run: Run, taint: Json) -> bool:
+    """Whether a TaintPolicy has added a taint; `taint_policies_are_followed` judges it."""
+    return "policy" in taint["origins"] and is_of_a_policy(run, str(taint["key"]))
 
 
 def _asked(run: Run, target: str, resource: Seen, tainted: Seen | None) -> tuple[set[Identity], set[Identity]]:
@@ -178,7 +185,7 @@ def _grant(run: Run, target: str, tainted: Seen | None) -> bool | None:
 
 
 def evictions_are_what_is_due(run: Run) -> Iterator[Violation]:
-    """After quiet each binding's eviction is what the taints and its tolerations say.
+    """After quiet each binding's eviction is what the taints, its tolerations and the requests say.
 
     Who must go now is Requested, or Held by something that is there and concerns it; who must go later is Scheduled
     with that deadline; who may stay is neither Scheduled nor Held (Requested stays Requested). Without its binding no
@@ -201,6 +208,8 @@ def evictions_are_what_is_due(run: Run) -> Iterator[Violation]:
         found, time = tainted.get(target), None
         if evicts(run, target) and found is not None:
             time = must_leave(found.data.get("taints") or (), binding.data.get("tolerations") or ())
+        asked = leaves.time_in_the_end(run, key.partition("|")[0], target, binding)
+        time = min((one for one in (time, asked) if one is not None), default=None)
         if wrong := _wrong(run, tasks.get(f"{key}|{binding.data['generation']}"), time):
             yield Violation(name, binding.where, wrong)
 

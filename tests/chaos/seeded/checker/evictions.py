@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from tests.chaos.seeded.checker import leaves
 from tests.chaos.seeded.checker.desired_taints import kind_of, possible
 from tests.chaos.seeded.checker.matching import leaves_at, must_leave
 from tests.chaos.seeded.checker.parsed_history import EPSILON, Json, Run, Seen, is_request, when
@@ -67,7 +68,7 @@ def nobody_evicted_needlessly(run: Run) -> Iterator[Violation]:
     """
     for seen, workload, target, generation in requested(run):
         name = "nobody_evicted_needlessly"
-        if not evicts(run, target, seen):
+        if not evicts(run, target, seen) and not leaves.demands(run, seen):
             yield Violation(name, seen.where, f"nothing leaves a {kind_of(target)}")
             continue
         bound = bindings(run, seen, workload, target, generation)
@@ -78,10 +79,12 @@ def nobody_evicted_needlessly(run: Run) -> Iterator[Violation]:
             must_leave(_taints(tainted), one.data.get("tolerations") or ())
             for tainted in run.states("taints", target, seen)
             for one in bound
+            if evicts(run, target, seen)
         ]
         found = [time for time in times if time is not None]
+        found += leaves.times_for(run, seen, workload, target, bound)
         if not found:
-            yield Violation(name, seen.where, "no committed taint evicts it")
+            yield Violation(name, seen.where, "no committed taint evicts it, and no request demands it")
         # The decision's own clock, and the deadline's (a toleration counts from another process's), may both be off.
         elif min(found) > seen.decided + 2 * run.skew + EPSILON:
             late = min(found) - seen.decided
@@ -124,9 +127,12 @@ def deadlines_are_what_taints_say(run: Run) -> Iterator[Violation]:
             if not one.gone and one.data["generation"] == int(generation) and one.order < seen.order
         ]
         tainted = [one for one in run.records("taints", target) if run.precedes(one, seen)]
-        times = (must_leave(_taints(one), work.data.get("tolerations") or ()) for one in tainted for work in bound)
+        times = [must_leave(_taints(one), work.data.get("tolerations") or ()) for one in tainted for work in bound]
+        times += leaves.times_of_past(run, seen, workload, target, bound)
         if not any(time is not None and abs(time - deadline) <= EPSILON for time in times):
-            yield Violation("deadlines_are_what_taints_say", seen.where, f"no taints say {deadline:.6f}")
+            yield Violation(
+                "deadlines_are_what_taints_say", seen.where, f"no taints and no requests say {deadline:.6f}"
+            )
 
 
 def nobody_evicted_on_stale_positions(run: Run) -> Iterator[Violation]:
@@ -138,7 +144,8 @@ def nobody_evicted_on_stale_positions(run: Run) -> Iterator[Violation]:
         return  # offsets of what compaction took away are not known
     for seen, workload, target, _ in requested(run):
         positions = seen.positions()
-        for topic, key in (("taints", target), ("bindings", f"{workload}|{target}")):
+        asked = [("eviction-requests", key) for key in leaves.keys_of(run, workload, target)]
+        for topic, key in (("taints", target), ("bindings", f"{workload}|{target}"), *asked):
             count = run.readable(topic, key, run.before(seen))
             if positions is None or topic not in positions or not count:
                 continue
@@ -169,7 +176,7 @@ _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "moorage/governor": ("zone-members", "eviction-asks"),
     "moorage/timer": ("timers",),
     "moorage/placement": ("resources",),
-    "moorage/eviction": ("taints", "bindings", "workload-conditions"),
+    "moorage/eviction": ("taints", "bindings", "eviction-requests", "workload-conditions"),
 }
 
 
@@ -222,6 +229,8 @@ def nobody_evicted_after_relief(run: Run) -> Iterator[Violation]:
     while the taint-manager has not read these, such evictions wait.
     """
     for seen, workload, target, generation in requested(run):
+        if leaves.demands(run, seen):
+            continue
         reasons: list[tuple[Json, Seen]] = []
         for tainted in run.states("taints", target, seen):
             if tainted is None or tainted.source != "moorage/taint-manager":

@@ -32,7 +32,8 @@ def evictions_have_one_outcome(run: Run) -> Iterator[Violation]:
     """The states of each eviction follow each other as they may, with growing revisions, to one end.
 
     Scheduled and Held as often as need be; Requested at most once, and then only Completed, but for what its deployer
-    says of it, which ends with its acknowledgement; Cancelled may be scheduled
+    says of it, which ends with its acknowledgement, or Cancelled where placement has noted on the binding that the work
+    had no other place, and may stay (`keptTime`); Cancelled may be scheduled
     again while the binding stands. It ends with Completed, with Cancelled for `BindingEnded`, or with a tombstone of a
     cancelled one; nothing follows but a tombstone, after the retention. A workload made again under its name (another
     uid) begins anew.
@@ -55,7 +56,8 @@ def evictions_have_one_outcome(run: Run) -> Iterator[Violation]:
             # Of a real run what came before may have been compacted away.
             cut_off = state == _BEGIN and not run.history.exact and seen.data["revision"] > 1
             is_told = after == state == "Requested" and not is_request(seen) and not _is_acknowledged(before)
-            if not cut_off and not is_told and after not in _NEXT.get(state, frozenset()):
+            is_withdrawn = state == "Requested" and name == "Cancelled" and _was_kept(run, key, seen)
+            if not (cut_off or is_told or is_withdrawn) and after not in _NEXT.get(state, frozenset()):
                 yield Violation("evictions_have_one_outcome", seen.where, f"{after} follows {state}")
             if seen.data["revision"] <= revision:
                 message = f"revision {seen.data['revision']} follows {revision}"
@@ -67,6 +69,16 @@ def evictions_have_one_outcome(run: Run) -> Iterator[Violation]:
 
 def _is_acknowledged(before: Seen | None) -> bool:
     return before is not None and bool(before.data.get("acknowledged"))
+
+
+def _was_kept(run: Run, key: str, seen: Seen) -> bool:
+    """Whether placement had noted, before a record, that it has not carried out the eviction of this binding."""
+    place, _, generation = key.rpartition("|")
+    return any(
+        one.data.get("keptTime") is not None and str(one.data.get("generation")) == generation
+        for one in run.records("bindings", place)
+        if not one.gone and run.precedes(one, seen)
+    )
 
 
 def _kept_long_enough(run: Run, before: Seen | None, tombstone: Seen) -> bool:

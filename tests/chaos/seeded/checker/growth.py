@@ -26,6 +26,7 @@ _COMPACTED: Final = (
     "bindings",
     "placements",
     "evictions",
+    "eviction-requests",
     "generation-floors",
     "zones",
     "budgets",

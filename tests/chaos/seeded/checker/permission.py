@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator
 
+from tests.chaos.seeded.checker import leaves
 from tests.chaos.seeded.checker.evictions import evicts, requested
 from tests.chaos.seeded.checker.guards import guard_name, in_force, subject_of
 from tests.chaos.seeded.checker.parsed_history import Run
@@ -15,8 +16,8 @@ from tests.chaos.seeded.checker.violations import Violation
 def nobody_evicted_after_a_cancel(run: Run) -> Iterator[Violation]:
     """A Cancelled eviction is Requested only after something has changed.
 
-    It was scheduled or held anew, or other taints or tolerations came: a taint that nothing tolerates may ask for it at
-    once.
+    It was scheduled or held anew, or other taints, tolerations or requests came: a taint that nothing tolerates, or a
+    request, may ask for it at once.
     """
     for key, records in run.keys("evictions"):
         for before, after in itertools.pairwise(records):
@@ -25,7 +26,7 @@ def nobody_evicted_after_a_cancel(run: Run) -> Iterator[Violation]:
             same_taints = before.data.get("taintGeneration") == after.data.get("taintGeneration")
             bound = run.records("bindings", key.rpartition("|")[0])
             rebound = any(before.decided - run.skew <= one.decided and run.precedes(one, after) for one in bound)
-            if same_taints and not rebound:
+            if same_taints and not rebound and not leaves.demands(run, after):
                 yield Violation("nobody_evicted_after_a_cancel", after.where, "nothing has changed since its cancel")
 
 

@@ -24,6 +24,8 @@ from moorage_schemas.condition import EVICTED, FAILED, HEALTHY, REFUSED, Conditi
 from moorage_schemas.configuration import ConfigurationChanged
 from moorage_schemas.envelope import Meta, event_id, to_headers
 from moorage_schemas.eviction import EvictionDecided, EvictionState
+from moorage_schemas.keys import leave_key
+from moorage_schemas.leave_request import LeaveRequested, Requester, RequesterKind
 from moorage_schemas.placement import WorkloadBound
 from moorage_schemas.refs import TargetKind, TargetRef, WorkloadRef
 from moorage_schemas.resource import resource_key, resource_partition_key
@@ -33,6 +35,7 @@ from moorage_schemas.topics import (
     BINDINGS,
     CONDITION_REPORTS,
     CONFIGURATION,
+    EVICTION_REQUESTS,
     EVICTIONS,
     RESOURCES,
     Topic,
@@ -62,6 +65,7 @@ APIS = {
     "DedicatedNodes": "moorage.io/v1alpha1",
     "EvictionBudget": "moorage.io/v1alpha1",
     "EvictionPause": "moorage.io/v1alpha1",
+    "TaintPolicy": "moorage.io/v1alpha1",
 }
 CLUSTER_SCOPED = frozenset(
     {
@@ -74,6 +78,7 @@ CLUSTER_SCOPED = frozenset(
         "DedicatedNodes",
         "EvictionBudget",
         "EvictionPause",
+        "TaintPolicy",
     }
 )
 TEMPLATE: Document = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c"}]}}
@@ -197,6 +202,9 @@ class People:
         self.objects = self._declared.objects
         """What is declared now, by record key."""
 
+        self.leaves: dict[str, str] = {}
+        """The targets of the requests to leave that are not withdrawn, by record key."""
+
     def declare(
         self,
         kind: str,
@@ -314,6 +322,27 @@ class People:
             uid="uid-configuration", generation=self._configurations, spec=spec_of(self._settings)
         )
         return self._writer.write(CONFIGURATION, CONFIGURATION_NAME, event)
+
+    def request_leave(self, name: str, bound: WorkloadBound, seconds: float | None) -> asyncio.Future[int]:
+        """Request that a workload leaves a target, at once or after some seconds."""
+        now = self._clock.now()
+        requester = Requester(kind=RequesterKind.EVICTION_REQUEST, name=name)
+        event = LeaveRequested(
+            workload=bound.workload,
+            workload_uid=bound.uid,
+            target=bound.target,
+            generation=bound.generation,
+            requester=requester,
+            deadline=None if seconds is None else now + timedelta(seconds=seconds),
+            requested_time=now,
+        )
+        key = leave_key(bound.workload, bound.target, requester.key)
+        self.leaves[key] = bound.target.key
+        return self._writer.write(EVICTION_REQUESTS, key, event, partition_key=bound.target.key)
+
+    def withdraw_leave(self, key: str) -> asyncio.Future[int]:
+        """Withdraw a request to leave, by its record key."""
+        return self._writer.write(EVICTION_REQUESTS, key, None, partition_key=self.leaves.pop(key))
 
     def _write(self, key: str) -> asyncio.Future[int]:
         return self._writer.write(RESOURCES, key, self._declared.next(key), partition_key=resource_partition_key(key))

@@ -43,6 +43,7 @@ HOLD = [
     "timestamp('2025-06-01T22:30:00Z').getDate('+05:30') == 2",
     "managedCluster.metadata.?labels.?r.orValue('none') == 'eu' && !managedCluster.?nothing.hasValue()",
     "managedCluster.metadata[?'labels'].optMap(l, l.size()).value() == 2",
+    "managedCluster.metadata.?name.optMap(n, ['c1', 'c2'].exists(c, c == n)).value()",
     "'%s-%d-%.1f'.format(['a', 1, 2.5]) == 'a-1-2.5' && '%x'.format([255]) == 'ff'",
     "string(cidr('10.0.0.0/8')) == '10.0.0.0/8' && string(ip('::1')) == '::1' && type(ip('::1')) == net.IP",
     "format.dns1035Label().validate('1a').hasValue() && format.uri().validate('https://x') == optional.none()",

@@ -25,6 +25,16 @@ class BudgetIndex(Index):
         return (ObjectId.of(key),) if "/" in key else ()
 
 
+class MaintenanceIndex(Index):
+    """The maintenances whose states have changed."""
+
+    topics = ("maintenances",)
+
+    @override
+    def changed(self, topic: str, key: str, before: Any, after: Any, records: Records) -> Iterable[ObjectId]:
+        return (ObjectId("Maintenance", "", key),)
+
+
 class PauseIndex(Index):
     """The evictions that each pause holds."""
 

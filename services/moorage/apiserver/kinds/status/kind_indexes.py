@@ -8,8 +8,9 @@ from typing import Final
 from moorage.apiserver.kinds.status.controllers import OwnerIndex
 from moorage.apiserver.kinds.status.daemon_sets import DaemonIndex
 from moorage.apiserver.kinds.status.disruption import DisruptionIndex
-from moorage.apiserver.kinds.status.guards import BudgetIndex, PauseIndex
+from moorage.apiserver.kinds.status.guards import BudgetIndex, MaintenanceIndex, PauseIndex
 from moorage.apiserver.kinds.status.index import Index
+from moorage.apiserver.kinds.status.leaves import LeaveIndex
 from moorage.apiserver.kinds.status.machines import MachineIndex
 from moorage.apiserver.kinds.status.namespaces import NamespaceIndex
 from moorage.apiserver.kinds.status.ocm import ManagedIndex
@@ -30,8 +31,10 @@ INDEXES: Final[Mapping[str, tuple[type[Index], ...]]] = {
     "DaemonSet": (OwnerIndex, ReportIndex, NodeIndex, RolloutIndex, DedicatedIndex, DaemonIndex),
     "DedicatedNodes": (DedicatedIndex,),
     "EvictionBudget": (BudgetIndex,),
-    "EvictionPause": (PauseIndex,),
+    "EvictionPause": (PauseIndex, BudgetIndex),
+    "EvictionRequest": (LeaveIndex,),
     "MachineSet": (MachineIndex,),
+    "Maintenance": (MaintenanceIndex,),
     "ManagedCluster": (TargetIndex, ManagedIndex),
     "ManagedClusterAddOn": (ManagedIndex,),
     "ManagedClusterSet": (ManagedIndex, SetRoleIndex),

@@ -16,6 +16,8 @@ from moorage_schemas.budget import BudgetCounted
 from moorage_schemas.condition import ConditionChanged, WorkloadConditionChanged
 from moorage_schemas.eviction import EvictionDecided
 from moorage_schemas.keys import BindingKey, ConditionKey, ResourceKey
+from moorage_schemas.leave_request import LeaveRequested
+from moorage_schemas.maintenance import MaintenanceProgressed
 from moorage_schemas.placement import WorkloadBound, WorkloadPlaced
 from moorage_schemas.resource import ResourceDeclared
 from moorage_schemas.taint import TargetTainted
@@ -24,7 +26,9 @@ from moorage_schemas.topics import (
     BINDINGS,
     BUDGETS,
     CONDITIONS,
+    EVICTION_REQUESTS,
     EVICTIONS,
+    MAINTENANCES,
     PLACEMENTS,
     RESOURCES,
     TAINTS,
@@ -353,6 +357,7 @@ class Records:
         self.placements = Table(WorkloadPlaced, reads.get(PLACEMENTS.short))
         self.bindings = Table(WorkloadBound, reads.get(BINDINGS.short))
         self.evictions = Table(EvictionDecided, reads.get(EVICTIONS.short))
+        self.leaves = Table(LeaveRequested)
         self.timers = Table(SetTimer, reads.get(TIMERS.short))
         self.workload_conditions = GroupedTable(
             WorkloadConditionChanged, _by_workload, reads.get(WORKLOAD_CONDITIONS.short)
@@ -361,6 +366,7 @@ class Records:
 
         self.zones = Table(ZoneChanged)
         self.budgets = Table(BudgetCounted)
+        self.maintenances = Table(MaintenanceProgressed)
         self.webhooks = Table(WebhookStatusChanged)
         self.tables: Mapping[str, Table[Any] | GroupedTable[Any]] = {
             RESOURCES.short: self.resources,
@@ -369,10 +375,12 @@ class Records:
             PLACEMENTS.short: self.placements,
             BINDINGS.short: self.bindings,
             EVICTIONS.short: self.evictions,
+            EVICTION_REQUESTS.short: self.leaves,
             TIMERS.short: self.timers,
             WORKLOAD_CONDITIONS.short: self.workload_conditions,
             ZONES.short: self.zones,
             BUDGETS.short: self.budgets,
+            MAINTENANCES.short: self.maintenances,
             WEBHOOK_STATUSES.short: self.webhooks,
         }
         """The tables by the short names of their topics."""

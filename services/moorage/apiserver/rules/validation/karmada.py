@@ -12,11 +12,11 @@ from typing import Final
 from moorage.apiserver.rules.feature_gates import CONFIGURATION
 from moorage.apiserver.rules.validation.core import validate_duration, validate_taints, validate_tolerations
 from moorage.apiserver.rules.validation.fields import CheckedField, read
+from moorage.apiserver.rules.validation.match_conditions import check_match_conditions
 from moorage.decide.kubernetes import names
 from moorage.decide.kubernetes.field_errors import FieldError
-from moorage.decide.taints.desired.cluster_taint_policy import ADD_HOLD, REMOVE_HOLD
+from moorage.decide.taints.desired.taint_policies import ADD_HOLD, REMOVE_HOLD
 from moorage.decide.taints.dialects.karmada import KARMADA
-from moorage_schemas.condition import ConditionStatus
 from moorage_schemas.resources.cluster import Cluster
 from moorage_schemas.resources.policies import ClusterPlacement, ClusterTaintPolicy, PropagationSpec
 from moorage_schemas.resources.workload_kinds import PROPAGATED
@@ -31,7 +31,6 @@ _LONGEST_AFFINITY_NAME: Final = 32
 _FIELDS: Final = ("provider", "region", "zone")
 _SPREAD_FIELDS: Final = ("cluster", "region", "zone", "provider")
 _OPERATORS: Final = ("In", "NotIn")
-_STATUSES: Final = tuple(status.value for status in ConditionStatus)
 _SYNC_MODES: Final = ("Pull", "Push")
 _PURGE_MODES: Final = ("Directly", "Gracefully")
 _APPLICATION_PURGE_MODES: Final = ("Directly", "Gracefully", "Never", "Immediately", "Graciously")
@@ -64,13 +63,7 @@ def validate_cluster_taint_policy(policy: ClusterTaintPolicy, *, allow_no_execut
             hold = annotations.at(name, annotations.fields[name])
             hold.check(validate_duration(hold.value, hold.path))
     _check_affinity(spec["targetClusters"])
-    for condition in (*spec["addOnConditions"].each(), *spec["removeOnConditions"].each()):
-        condition["conditionType"].check_set()
-        condition["operator"].check_supported(_OPERATORS)
-        condition["statusValues"].check_set(_AT_LEAST_ONE)
-        for status in condition["statusValues"].each():
-            status.check_supported(_STATUSES)
-    spec["taints"].check_set(_AT_LEAST_ONE)
+    check_match_conditions(spec)
     found.check(validate_taints(policy.spec.taints, "spec.taints", KARMADA))
     for effect in (taint["effect"] for taint in spec["taints"].each()):
         if effect.value == TaintEffect.NO_EXECUTE and not allow_no_execute:

@@ -9,18 +9,25 @@ from typing import Any, Final
 from urllib.parse import SplitResult, urlsplit
 
 from moorage.apiserver.rules.machine_sets import CAPACITY
-from moorage.apiserver.rules.validation.core import validate_name, validate_taints
+from moorage.apiserver.rules.validation.core import validate_duration, validate_name, validate_taints
 from moorage.apiserver.rules.validation.fields import CheckedField, read
+from moorage.apiserver.rules.validation.match_conditions import check_match_conditions
 from moorage.decide.conditions import grants
 from moorage.decide.kubernetes import names
+from moorage.decide.kubernetes.durations import seconds_of
 from moorage.decide.kubernetes.field_errors import FieldError
+from moorage.decide.kubernetes.recurring_windows import cron_problem, duration_problem, zone_problem
 from moorage.decide.kubernetes.selectors import matches_labels
+from moorage.decide.taints.desired.taint_policies import EVERY_CLUSTER
 from moorage.decide.taints.dialects.kubernetes import KUBERNETES
+from moorage.decide.taints.dialects.table import DIALECTS
 from moorage_schemas.keys import split_cluster
 from moorage_schemas.refs import TargetKind
 from moorage_schemas.resources.budgets import EvictionBudgetSpec, EvictionPauseSpec, PodDisruptionBudgetSpec
 from moorage_schemas.resources.machines import MachineSet
+from moorage_schemas.resources.maintenances import MaintenanceSpec
 from moorage_schemas.resources.probe_grants import ProbeGrantSpec
+from moorage_schemas.resources.taint_policies import TaintPolicy
 from moorage_schemas.resources.webhook import WebhookSpec
 
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
@@ -71,15 +78,62 @@ def validate_eviction_budget(spec: EvictionBudgetSpec) -> list[FieldError]:
     if at_once.value is None and in_window.value is None:
         at_once.required("at least one of maxConcurrent and maxInWindow must be set")
     _check_amounts(at_once, in_window)
-    _check_scope(found["scope"])
+    _check_applies(found)
     return found.errors
 
 
 def validate_eviction_pause(spec: EvictionPauseSpec) -> list[FieldError]:
-    """Validate the scope of an `EvictionPause`."""
-    scope = read(spec, "spec")["scope"]
-    _check_scope(scope)
-    return scope.errors
+    """Validate the scope, the schedule and the reasons of an `EvictionPause`."""
+    found = read(spec, "spec")
+    _check_applies(found)
+    return found.errors
+
+
+def _check_applies(guard: CheckedField) -> None:
+    """Check which evictions a guard applies to, and when."""
+    _check_scope(guard["scope"])
+    schedule, reasons = guard["schedule"], guard["reasons"]
+    if schedule.is_object:
+        check_schedule(schedule)
+    if reasons.value == []:
+        reasons.invalid(_ALL_IF_ABSENT)
+    seen: set[str] = set()
+    for reason in reasons.each():
+        reason.check_unique(seen)
+
+
+def check_schedule(schedule: CheckedField) -> None:
+    """Check a cron expression, its time zone, and the length of its windows."""
+    for name, problem_of in (("cron", cron_problem), ("timeZone", zone_problem), ("duration", duration_problem)):
+        field = schedule[name]
+        if field.check_set() and (problem := problem_of(field.text)):
+            field.invalid(problem)
+
+
+def validate_maintenance(spec: MaintenanceSpec) -> list[FieldError]:
+    """Validate a `Maintenance`: its targets, its window, durations and amounts."""
+    found = read(spec, "spec")
+    targets, window = found["targets"], found["window"]
+    targets["kind"].check_supported((TargetKind.NODE.value,))
+    for name in ("names", "zones"):
+        if targets[name].value == []:
+            targets[name].invalid(_ALL_IF_ABSENT)
+    for one in targets["names"].each():
+        one.check_dns_subdomain()
+    for zone in targets["zones"].each():
+        zone.broken(_zone(zone.text))
+    targets["selector"].check_label_selector()
+    if (window["start"].value is None) == (window["cron"].value is None):
+        window.invalid("exactly one of start and cron must be set", spec.window.model_dump(mode="json", by_alias=True))
+    elif window["start"].value is None:
+        check_schedule(window)
+    elif window["duration"].check_set() and (problem := duration_problem(spec.window.duration)):
+        window["duration"].invalid(problem)
+    for name in ("drainDeadline", "releaseAfter"):
+        if found[name].value is not None and seconds_of(found[name].text) is None:
+            found[name].invalid("must be a duration, such as 90m")
+    _check_amounts(found["maxAtOnce"], found["minHealthy"])
+    return found.errors
 
 
 def _check_scope(scope: CheckedField) -> None:
@@ -129,6 +183,29 @@ def _workload(workload: str) -> list[str]:
     _, namespace, name = parts
     of_namespace = names.check_dns_label(namespace) if namespace else ()
     return [*_cluster(cluster), *of_namespace, *names.check_dns_subdomain(name)]
+
+
+def validate_taint_policy(policy: TaintPolicy) -> list[FieldError]:
+    """Validate a `TaintPolicy`: its targets, conditions and holds, and taints with effects that such targets have."""
+    found = read(policy)
+    spec = found["spec"]
+    targets = spec["targets"]
+    targets["kind"].check_supported(_KINDS)
+    targets["selector"].check_label_selector()
+    if targets["names"].value == []:
+        targets["names"].invalid(_ALL_IF_ABSENT)
+    for name in (*targets["names"].each(), *targets["exclude"].each()):
+        name.broken(names.check_dns_subdomain(name.text))
+    if targets["cluster"].value not in {"", EVERY_CLUSTER}:
+        targets.check(validate_name(targets["cluster"].text, targets["cluster"].path))
+    check_match_conditions(spec)
+    for hold in (spec["addHold"], spec["removeHold"]):
+        if hold.value is not None:
+            hold.check(validate_duration(hold.value, hold.path))
+    dialect = DIALECTS.get(targets["kind"].text)
+    if dialect is not None:
+        found.check(validate_taints(policy.spec.taints, "spec.taints", dialect))
+    return found.errors
 
 
 def validate_machine_set(machine_set: MachineSet) -> list[FieldError]:

@@ -12,12 +12,14 @@ from moorage.apiserver.rules.validation import (
     core,
     events,
     karmada,
+    lifecycle,
     moorage,
     nodes,
     ocm,
     pod_updates,
     pods,
     rbac,
+    rollouts,
     workloads,
 )
 from moorage.decide.conditions.configuration_rules import validate_configuration
@@ -51,6 +53,7 @@ OBJECTS: Final[Mapping[str, Callable[[Any], list[FieldError]]]] = {
     "EvictionPause": lambda one: moorage.validate_eviction_pause(one.spec),
     "Lease": ocm.validate_lease,
     "MachineSet": moorage.validate_machine_set,
+    "Maintenance": lambda one: moorage.validate_maintenance(one.spec),
     "ManagedCluster": ocm.validate_managed_cluster,
     "ManagedClusterAddOn": ocm.validate_add_on,
     "ManagedClusterSet": ocm.validate_cluster_set,
@@ -59,6 +62,8 @@ OBJECTS: Final[Mapping[str, Callable[[Any], list[FieldError]]]] = {
     "Node": lambda one: core.validate_taints(one.spec.taints or []),
     "PodDisruptionBudget": lambda one: moorage.validate_disruption_budget(one.spec),
     "ProbeGrant": lambda one: moorage.validate_probe_grant(one.spec),
+    "TaintPolicy": moorage.validate_taint_policy,
+    "Rollout": rollouts.validate_rollout,
     "Webhook": lambda one: moorage.validate_webhook(one.spec),
 }
 """Rules of typed objects (`Kind.validate`)."""
@@ -67,6 +72,7 @@ DOCUMENTS: Final[Mapping[str, Callable[[_Document], list[FieldError]]]] = {
     "ConfigMap": config_data.validate_config_map,
     "DaemonSet": workloads.validate_daemon_set,
     "Deployment": workloads.validate_deployment,
+    "EvictionRequest": lifecycle.validate_eviction_request,
     "Job": workloads.validate_job,
     "Node": nodes.validate_node,
     "Pod": pods.validate_pod,
@@ -78,6 +84,7 @@ DOCUMENTS: Final[Mapping[str, Callable[[_Document], list[FieldError]]]] = {
 
 NEW: Final[Mapping[str, Callable[[_Document], list[FieldError]]]] = {
     "Event": events.validate_event,
+    "EvictionRequest": lifecycle.validate_new_eviction_request,
     "Pod": pods.validate_new_pod,
     "PriorityClass": priorities.validate_priority_class,
     "Secret": config_data.validate_secret,
@@ -90,12 +97,14 @@ UPDATES: Final[Mapping[str, Callable[[_Document, _Document], list[FieldError]]]]
     "DaemonSet": workloads.validate_same_selector,
     "Deployment": workloads.validate_same_selector,
     "Event": events.validate_event_update,
+    "EvictionRequest": lifecycle.validate_eviction_request_update,
     "Job": workloads.validate_job_update,
     "Node": nodes.validate_node_update,
     "Pod": pod_updates.validate_pod_update,
     "PriorityClass": priorities.validate_priority_class_update,
     "ReplicaSet": workloads.validate_same_selector,
     "RoleBinding": rbac.validate_role_binding_update,
+    "Rollout": rollouts.validate_rollout_update,
     "StatefulSet": _stateful_set_update,
 }
 """Rules of changes (`Kind.validate_update`): the document as it is shown, and as it is wanted."""

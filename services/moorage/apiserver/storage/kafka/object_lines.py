@@ -11,7 +11,7 @@ from moorage.runtime.process.decision_log import DecisionLog
 from moorage_schemas.dead_letter import Audited
 from moorage_schemas.keys import ResourceKey
 
-_BRAKES: Final = frozenset({"EvictionPause", "EvictionBudget", "MoorageConfiguration"})
+_BRAKES: Final = frozenset({"EvictionPause", "EvictionBudget", "Maintenance", "MoorageConfiguration"})
 """The kinds whose objects change what is decided about everything else."""
 
 _REMOVALS: Final = frozenset({"delete", "deletecollection"})

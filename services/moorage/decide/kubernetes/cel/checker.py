@@ -9,10 +9,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from moorage.decide.kubernetes.cel.declarations import Overload
-from moorage.decide.kubernetes.cel.functions.all import FUNCTIONS, TYPES
+from moorage.decide.kubernetes.cel.environments import Environment
+from moorage.decide.kubernetes.cel.functions.all import TYPES
 from moorage.decide.kubernetes.cel.functions.formatting import CLAUSES, check_clause, clauses
 from moorage.decide.kubernetes.cel.functions.standard import MIXED
 from moorage.decide.kubernetes.cel.syntax import (
+    Bind,
     Call,
     Entries,
     Fold,
@@ -42,9 +44,6 @@ from moorage.decide.kubernetes.cel.types import (
 )
 from moorage.decide.kubernetes.cel.values import kind_of
 
-CLUSTER: Final = "managedCluster"
-
-_GLOBALS: Final = {CLUSTER: map_of(STRING, DYN)}
 _PROTOBUF: Final = "google."
 
 
@@ -73,14 +72,18 @@ class Checked:
         self.errors: list[tuple[int, str]] = []
 
 
-def check(tree: Node) -> Checked:
+def check(tree: Node, environment: Environment) -> Checked:
     """Check an expression.
+
+    Args:
+        tree: the expression.
+        environment: what it may use.
 
     Raises:
         UnsupportedError: it uses something that is not supported here.
         TooDearError: the check takes too long.
     """
-    checker = _Checker()
+    checker = _Checker(environment)
     checker.check(tree)
     return checker.finished()
 
@@ -88,7 +91,8 @@ def check(tree: Node) -> Checked:
 class _Checker:
     """Visits the nodes of an expression."""
 
-    def __init__(self) -> None:
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
         self._found = Checked()
         self._variables = Variables()
         self._scopes: list[tuple[str, Type]] = []
@@ -105,6 +109,7 @@ class _Checker:
             Entries: self._entries,
             Fold: self._fold,
             OptionalMap: self._optional_map,
+            Bind: self._bind,
             Message: self._message,
         }
 
@@ -143,7 +148,7 @@ class _Checker:
         for own, one in reversed(self._scopes):
             if own == name:
                 return one
-        return _GLOBALS.get(name)
+        return self._environment.type if name == self._environment.variable else None
 
     def _name(self, node: Name) -> Type:
         found = self._variable(node.name)
@@ -166,10 +171,10 @@ class _Checker:
             return type_of(TYPES[name])
         if name.startswith(_PROTOBUF) and self._variable("google") is None:
             raise UnsupportedError(f"{name} is not supported")
-        found = self._field(node.at, node.operand, optional=False)
+        found = self._field(node.at, node.operand, node.field, optional=False)
         return BOOL if node.test else found
 
-    def _field(self, at: int, operand: Node, *, optional: bool) -> Type:
+    def _field(self, at: int, operand: Node, field: str, *, optional: bool) -> Type:
         given = self._variables.resolved(self.check(operand))
         whole = given.parts[0] if given.name == "optional_type" else given
         found = DYN
@@ -177,6 +182,8 @@ class _Checker:
             found = whole.parts[1]
         elif whole.is_variable:
             self._variables.assign([DYN], [whole])
+        elif (fields := self._environment.fields.get(whole.name)) is not None:
+            found = fields[field] if field in fields else self._error(at, f"undefined field '{field}'")
         elif not is_dynamic(whole):
             # Upstream checks the fields of its own types, which have none.
             self._error(at, f"type '{shown(whole)}' does not support field selection")
@@ -187,8 +194,9 @@ class _Checker:
 
     def _call(self, node: Call) -> Type:
         if node.function == "_?._":
-            found = self._field(node.at, node.arguments[0], optional=True)
-            self._found.types[node.arguments[1]] = STRING
+            operand, field = node.arguments
+            found = self._field(node.at, operand, field.value if isinstance(field, Literal) else "", optional=True)
+            self._found.types[field] = STRING
             return found
         given = [self.check(argument) for argument in node.arguments]
         if node.function in {"_&&_", "_||_"}:
@@ -196,12 +204,14 @@ class _Checker:
         name, target = node.function, node.target
         if target is not None:
             prefix = qualified_name(target)
-            if prefix and f"{prefix}.{name}" in FUNCTIONS:
+            if prefix and f"{prefix}.{name}" in self._environment.functions:
                 self._found.namespaced.add(node)
                 name, target = f"{prefix}.{name}", None
         if target is not None:
             given.insert(0, self.check(target))
-        if name not in FUNCTIONS:
+        if name not in self._environment.functions:
+            if name in self._environment.unsupported:
+                raise UnsupportedError(f"the function {name} is not supported")
             return self._undeclared(node.at, name)
         found = self._resolve(node, name, given, member=target is not None)
         if name == "format" and isinstance(target, Literal) and isinstance(node.arguments[0], Items):
@@ -220,7 +230,7 @@ class _Checker:
         """Return the type of a call, and remember its possible signatures."""
         result: Type | None = None
         fitting: list[Overload] = []
-        for overload in FUNCTIONS[name]:
+        for overload in self._environment.functions[name]:
             if overload.member != member or len(overload.takes) != len(given):
                 continue
             if not self._mixed and (name, overload.takes) in MIXED:
@@ -323,6 +333,14 @@ class _Checker:
             body = self._resolve(node, "optional.of", [body])
         none = self._resolve(node, "optional.none", [])
         return self._resolve(node, "_?_:_", [BOOL, body, none])
+
+    def _bind(self, node: Bind) -> Type:
+        value = self.check(node.value)
+        self._scopes.append((node.name, value))
+        self._mixed = True
+        found = self.check(node.body)
+        self._scopes.pop()
+        return found
 
     # --- formats
 

@@ -1,7 +1,7 @@
-"""CEL expressions over managed clusters. The variable `managedCluster` is the cluster's object.
+"""CEL expressions over objects: managed clusters, or devices. An environment names what they may use.
 
 An expression that cannot be evaluated for a cluster (because a field is missing, or it costs too much) is false for
-that cluster, as upstream. Errors that do not depend on a cluster raise `ExpressionError`: wrong syntax, undeclared
+that cluster, as upstream. Errors that do not depend on an object raise `ExpressionError`: wrong syntax, undeclared
 names, types that do not fit. Whether upstream also refuses the expression is in the error.
 """
 
@@ -13,14 +13,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from moorage.decide.kubernetes.cel.checker import UnsupportedError, check
+from moorage.decide.kubernetes.cel.environments import MANAGED_CLUSTER, PER_CALL_LIMIT, Environment
 from moorage.decide.kubernetes.cel.functions.documents import Scores
 from moorage.decide.kubernetes.cel.programs import Program, ProgramError
 from moorage.decide.kubernetes.cel.syntax import SyntaxTreeError, TooDeepError, parse
-from moorage.decide.kubernetes.cel.types import TooDearError
+from moorage.decide.kubernetes.cel.types import TooDearError, shown
 from moorage.decide.kubernetes.cel.values import CelError, FatalError, LimitError, Value
-
-PER_CALL_LIMIT: Final = 1_000_000
-"""The maximum cost of one expression for one cluster, as upstream (`PerCallLimit`): about 0.1 s."""
 
 BUDGET: Final = 10_000_000
 """The maximum cost of all expressions of a selector for one cluster, as upstream (`RuntimeCELCostBudget`)."""
@@ -90,18 +88,18 @@ class Expression:
 
     program: Program = field(compare=False, repr=False)
 
-    def holds(self, cluster: Mapping[str, Any], within: Evaluation | None = None) -> bool:
-        """Return whether the expression is true for a cluster's object. False if it fails, or costs too much.
+    def holds(self, value: Mapping[str, Any], within: Evaluation | None = None) -> bool:
+        """Return whether the expression is true for an object. False if it fails, or costs too much.
 
         Args:
-            cluster: the object.
+            value: the object.
             within: the scores. Without it, none are available.
         """
-        return self.evaluate(cluster, within if within is not None else Evaluation()).value
+        return self.evaluate(value, within if within is not None else Evaluation()).value
 
-    def evaluate(self, cluster: Mapping[str, Any], within: Evaluation) -> Result:
-        """Return the result for a cluster's object."""
-        found, cost, work = self.program.run(cluster, within.scores)
+    def evaluate(self, value: Mapping[str, Any], within: Evaluation) -> Result:
+        """Return the result for an object."""
+        found, cost, work = self.program.run(value, within.scores)
         if found is True or found is False:
             return Result(found, cost, work)
         return Result(
@@ -114,25 +112,29 @@ def _failure(found: Value) -> str:
 
 
 @lru_cache(maxsize=4096)
-def compiled(text: str, limit: int = PER_CALL_LIMIT) -> Expression:
+def compiled(text: str, limit: int = PER_CALL_LIMIT, environment: Environment = MANAGED_CLUSTER) -> Expression:
     """Compile an expression.
 
     Args:
         text: the expression.
         limit: the maximum cost of an evaluation.
+        environment: what the expression may use.
 
     Raises:
         ExpressionError: the expression is invalid.
     """
     try:
-        tree = parse(text)
-        checked = check(tree)
+        tree = parse(text, binds=environment.binds)
+        checked = check(tree, environment)
+        found = checked.types[tree]
+        if environment.results and not checked.errors and found.name not in environment.results:
+            raise ExpressionError(f"must evaluate to bool or the unknown type, not {shown(found)}")
         if not checked.errors:
-            return Expression(text, limit, Program(tree, checked, limit))
-        shown = sorted(checked.errors, key=lambda error: error[0])
-        lines = [_located(text, at, problem) for at, problem in shown[:_ERRORS]]
-        if len(shown) > _ERRORS:
-            lines.append(f"{len(shown) - _ERRORS} more errors were truncated")
+            return Expression(text, limit, Program(tree, checked, limit, environment))
+        errors = sorted(checked.errors, key=lambda error: error[0])
+        lines = [_located(text, at, problem) for at, problem in errors[:_ERRORS]]
+        if len(errors) > _ERRORS:
+            lines.append(f"{len(errors) - _ERRORS} more errors were truncated")
         problem = "\n".join(lines)
     except TooDeepError as error:
         raise _invalid(f"ERROR: <input>:-1:0: {error}", as_upstream=error.as_upstream) from None

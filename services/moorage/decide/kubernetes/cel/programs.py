@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
-from moorage.decide.kubernetes.cel.checker import CLUSTER, Checked
+from moorage.decide.kubernetes.cel.checker import Checked
 from moorage.decide.kubernetes.cel.declarations import (
     COST,
     LAZY,
@@ -24,11 +24,12 @@ from moorage.decide.kubernetes.cel.declarations import (
     checked_list,
     smaller,
 )
+from moorage.decide.kubernetes.cel.environments import Environment
 from moorage.decide.kubernetes.cel.functions import patterns
-from moorage.decide.kubernetes.cel.functions.all import FUNCTIONS
 from moorage.decide.kubernetes.cel.functions.documents import LIST_COST, MAP_COST, Scores
 from moorage.decide.kubernetes.cel.functions.formats import NamedFormat
 from moorage.decide.kubernetes.cel.syntax import (
+    Bind,
     Call,
     Entries,
     Fold,
@@ -46,6 +47,7 @@ from moorage.decide.kubernetes.cel.values import (
     MISSING,
     NONE,
     CelError,
+    Domains,
     Failed,
     FatalError,
     LimitError,
@@ -85,20 +87,21 @@ class Program:
         tree: the expression.
         checked: the results of its check.
         limit: the maximum cost of an evaluation.
+        environment: what it uses.
 
     Raises:
         ProgramError: it cannot be evaluated.
     """
 
-    def __init__(self, tree: Node, checked: Checked, limit: int) -> None:
-        builder = _Builder(checked, limit)
+    def __init__(self, tree: Node, checked: Checked, limit: int, environment: Environment) -> None:
+        builder = _Builder(checked, limit, environment)
         self._step = builder.step(tree)
         self._size = builder.size
         self._limit = limit
 
-    def run(self, cluster: Value, scores: Scores | None) -> tuple[Value, int, int]:
-        """Return the value for a cluster's object, or the error; the cost as upstream counts it; and other work."""
-        frame: Frame = [0, 0, scores, 0, cluster, *([None] * self._size)]
+    def run(self, value: Value, scores: Scores | None) -> tuple[Value, int, int]:
+        """Return the result for a value of the variable, or the error; the cost as upstream counts it; other work."""
+        frame: Frame = [0, 0, scores, 0, value, *([None] * self._size)]
         found: Value
         try:
             found = self._step(frame)
@@ -117,6 +120,20 @@ def _exceeded() -> FatalError:
     return FatalError("operation cancelled: actual cost limit exceeded")
 
 
+def _new_frame() -> Frame:
+    """Return the frame of an evaluation without variables."""
+    return [0] * VARIABLES
+
+
+def _is_constant(node: Node) -> bool:
+    """Return whether a node is a literal, or a list or a map of such."""
+    if isinstance(node, Items):
+        return not node.optional and all(map(_is_constant, node.items))
+    if isinstance(node, Entries):
+        return not node.optional and all(_is_constant(part) for entry in node.items for part in entry)
+    return isinstance(node, Literal)
+
+
 def _constant(value: Value) -> Step:
     def run(_frame: Frame) -> Value:
         return value
@@ -127,12 +144,18 @@ def _constant(value: Value) -> Step:
 class _Builder:
     """Makes the functions of a program."""
 
-    def __init__(self, checked: Checked, limit: int) -> None:
+    def __init__(self, checked: Checked, limit: int, environment: Environment) -> None:
         self._checked = checked
         self._limit = limit
-        self._scopes: list[tuple[str, int, bool]] = [(CLUSTER, VARIABLES, False)]
+        self._functions = environment.functions
+        self._presence = environment.presence
+        self._folds = environment.folds
+        self._empty_cost = 0 if environment.folds else LIST_COST
+        """The cost of the empty list in the macros."""
+
+        self._scopes: list[tuple[str, int, bool]] = [(environment.variable, VARIABLES, False)]
         self.size = 0
-        """The number of places for variables, besides the cluster."""
+        """The number of places for variables, besides that of the environment."""
 
     def step(self, node: Node, *, bare: bool = False) -> Step:
         """Return the function of a node.
@@ -147,7 +170,7 @@ class _Builder:
             return _constant(node.value)
         if isinstance(node, Message):
             raise ProgramError("messages are not supported")
-        if isinstance(node, (Items, Entries, Fold, OptionalMap)):
+        if isinstance(node, (Items, Entries, Fold, OptionalMap, Bind)):
             return self._composed(node)
         if isinstance(node, Name):
             self._check_variable(node.name, self._checked.types[node])
@@ -159,11 +182,12 @@ class _Builder:
         if kind.name == "type":
             raise ProgramError(f"reference to undefined type: {name}")
 
-    def _composed(self, node: Items | Entries | Fold | OptionalMap) -> Step:
-        if isinstance(node, Items):
-            return self._items(node)
-        if isinstance(node, Entries):
-            return self._entries(node)
+    def _composed(self, node: Items | Entries | Fold | OptionalMap | Bind) -> Step:
+        if isinstance(node, (Items, Entries)):
+            step = self._items(node) if isinstance(node, Items) else self._entries(node)
+            return _constant(step(_new_frame())) if self._folds and _is_constant(node) else step
+        if isinstance(node, Bind):
+            return self._bound(node)
         return self._fold(node) if isinstance(node, Fold) else self._optional_map(node)
 
     def _branch(self, node: Node) -> Step:
@@ -191,8 +215,8 @@ class _Builder:
         return next((place, lazy) for own, place, lazy in reversed(self._scopes) if own == name)
 
     def _bind(self, name: str, *, lazy: bool = False) -> int:
+        place = VARIABLES + self.size + 1
         self.size += 2 if lazy else 1
-        place = VARIABLES + self.size
         self._scopes.append((name, place, lazy))
         return place
 
@@ -229,7 +253,7 @@ class _Builder:
         variable = isinstance(node, Name) and node not in self._checked.constants
         start = self.step(node, bare=variable or conditional)
         if test:
-            return _tested(start, own, hops, bare=bare)
+            return _tested(start, own, hops, bare=bare, presence=self._presence)
         if all(hop.computed is None and not hop.optional and type(hop.key) is str for hop in hops):
             return _fields(start, own, hops)
 
@@ -270,7 +294,7 @@ class _Builder:
             problem = patterns.problem(operands[1].value)
             if problem:
                 raise ProgramError(problem)
-        return _called(fitting, steps, [self._is_sure(one) for one in operands])
+        return _called(fitting, steps, [self._is_sure(one) for one in operands], self._functions[fitting[0].function])
 
     # --- lists and maps
 
@@ -325,21 +349,21 @@ class _Builder:
         self._scopes.pop()
         if node.macro == "filter":
             self._check_variable(node.name, self._checked.elements[node])
+        limits = (self._limit, self._empty_cost)
         match node.macro:
             case "all" | "exists":
                 return _quantified(over, place, bodies[0], self._limit, decisive=node.macro == "exists")
             case "exists_one":
                 return _counted(over, place, bodies[0], self._limit)
             case "filter":
-                return _collected(over, place, bodies[0], None, self._limit)
-        return _collected(over, place, bodies[0] if len(bodies) > 1 else None, bodies[-1], self._limit)
+                return _collected(over, place, bodies[0], None, limits)
+        return _collected(over, place, bodies[0] if len(bodies) > 1 else None, bodies[-1], limits)
 
     def _optional_map(self, node: OptionalMap) -> Step:
-        target, flat, limit = self.step(node.target), node.flat, self._limit
+        target, flat, limit, empty = self.step(node.target), node.flat, self._limit, self._empty_cost
         place = self._bind(node.name, lazy=True)
         body = self.step(node.body)
         self._scopes.pop()
-        self.size += 1
 
         def run(frame: Frame) -> Value:
             before, lazily = frame[COST], frame[LAZY]
@@ -355,7 +379,7 @@ class _Builder:
                 return NONE
             # Upstream evaluates the target a second time, when the variable is used first.
             frame[place], frame[place + 1] = value.values[0], again + 1
-            frame[COST] += LIST_COST
+            frame[COST] += empty
             if not flat:
                 frame[COST] += 1
                 return _resolved(Optional((body(frame),)))
@@ -363,6 +387,35 @@ class _Builder:
             return found if type(found) is not Optional else _resolved(found)
 
         return run
+
+    def _bound(self, node: Bind) -> Step:
+        value = self.step(node.value)
+        place = self._bind(node.name, lazy=True)
+        body = self.step(node.body)
+        self._scopes.pop()
+
+        def run(frame: Frame) -> Value:
+            # As upstream, the value is computed when it is used first.
+            frame[place], frame[place + 1] = _Unused(value), 0
+            return body(frame)
+
+        return run
+
+
+class _Unused:
+    """A variable whose value has not been used yet."""
+
+    __slots__ = ("step",)
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def value(self, frame: Frame) -> Value:
+        """Compute the value. An error shows each time that the variable is used."""
+        try:
+            return self.step(frame)
+        except CelError as error:
+            return Failed(error)
 
 
 class _Hop:
@@ -393,6 +446,8 @@ class _Hop:
         kind = type(value)
         if kind is dict:
             return find(value, key)
+        if kind is Domains:
+            return value.get(key, {})
         if kind is not list:
             return MISSING
         if type(key) is float and key.is_integer():
@@ -407,6 +462,8 @@ def _lazily(frame: Frame, place: int, own: int) -> Value:
     frame[COST] += own + frame[place + 1]
     frame[LAZY] += frame[place + 1]
     frame[place + 1] = 0
+    if type(frame[place]) is _Unused:
+        frame[place] = frame[place].value(frame)
     value = used(frame[place])
     return value if type(value) is not Optional else _resolved(value)
 
@@ -448,6 +505,9 @@ def _fields(start: Step, own: int, hops: Sequence[_Hop]) -> Step:
                 value = value.get(key, MISSING)
                 if value is not MISSING:
                     continue
+            elif type(value) is Domains:
+                value = value.get(key, {})
+                continue
             elif type(value) is list:
                 raise CelError("unsupported index type 'string' in list")
             raise CelError(f"no such key: {key}")
@@ -480,7 +540,7 @@ def _followed(frame: Frame, value: Value, hops: Sequence[_Hop]) -> Value:
     return Optional((value,)) if optional else value
 
 
-def _tested(start: Step, own: int, hops: Sequence[_Hop], *, bare: bool) -> Step:
+def _tested(start: Step, own: int, hops: Sequence[_Hop], *, bare: bool, presence: int) -> Step:
     *before, last = hops
 
     def run(frame: Frame) -> Value:
@@ -490,7 +550,7 @@ def _tested(start: Step, own: int, hops: Sequence[_Hop], *, bare: bool) -> Step:
             # The last hop belongs to the same optional path.
             found = _followed(frame, value, [last])
             return found if bare else bool(found.values)
-        frame[COST] += 1
+        frame[COST] += presence
         return last.found(frame, value) is not MISSING
 
     return run
@@ -586,18 +646,21 @@ def _alternative(one: Step, other: Step, *, whole: bool) -> Step:
 # --- calls of functions
 
 
-def _called(fitting: Sequence[Overload], steps: Sequence[Step], sure: Sequence[bool]) -> Step:
+def _called(
+    fitting: Sequence[Overload], steps: Sequence[Step], sure: Sequence[bool], overloads: Sequence[Overload]
+) -> Step:
     """Return the function of a call.
 
     Args:
         fitting: the signatures that it may have.
         steps: its arguments.
         sure: whether each of them has its type surely, so that it need not be checked.
+        overloads: all signatures of the function.
     """
     overload = fitting[0]
     if len(fitting) > 1:
         if overload.guarded:
-            return _dispatched(overload.function, steps)
+            return _dispatched(overloads, steps)
         overload = overload._replace(cost=None)  # as upstream, for which the signature is unknown
     checks = [
         (place, wanted)
@@ -653,9 +716,9 @@ def _binary(one: Step, other: Step, overload: Overload, checks: Sequence[tuple[i
     return call
 
 
-def _dispatched(name: str, steps: Sequence[Step]) -> Step:
+def _dispatched(overloads: Sequence[Overload], steps: Sequence[Step]) -> Step:
     """Return the function of a call whose signature depends on the values. Upstream counts 1 for it."""
-    candidates = [one for one in FUNCTIONS[name] if len(one.takes) == len(steps)]
+    candidates = [one for one in overloads if len(one.takes) == len(steps)]
 
     def call(frame: Frame) -> Value:
         arguments = [step(frame) for step in steps]
@@ -674,7 +737,7 @@ def _dispatched(name: str, steps: Sequence[Step]) -> Step:
 def _elements(values: Value) -> Sequence[Value]:
     if type(values) is list:
         return values
-    if type(values) is dict:
+    if type(values) in (dict, Domains):
         return list(keys_of(values))
     raise CelError("the range is neither a list nor a map")
 
@@ -731,13 +794,14 @@ def _counted(over: Step, place: int, body: Step, limit: int) -> Step:
     return run
 
 
-def _collected(over: Step, place: int, condition: Step | None, body: Step | None, limit: int) -> Step:
-    """Return the function of `map` (with a body) or `filter` (without)."""
+def _collected(over: Step, place: int, condition: Step | None, body: Step | None, limits: tuple[int, int]) -> Step:
+    """Return the function of `map` (with a body) or `filter` (without). `limits`: the maximum cost, and its start."""
+    limit, empty = limits
 
     def run(frame: Frame) -> list[Value]:
         elements = _elements(over(frame))
         found: list[Value] = []
-        frame[COST] += LIST_COST + 1
+        frame[COST] += empty + 1
         for element in elements:
             frame[place] = element
             if condition is not None:

@@ -136,7 +136,17 @@ class OptionalMap:
     flat: bool
 
 
-Node = Literal | Name | Select | Call | Items | Entries | Message | Fold | OptionalMap
+@dataclass(frozen=True, slots=True, eq=False)
+class Bind:
+    """`cel.bind(name, value, body)`."""
+
+    at: int
+    name: str
+    value: Node
+    body: Node
+
+
+Node = Literal | Name | Select | Call | Items | Entries | Message | Fold | OptionalMap | Bind
 
 _FOLDS: Final[Mapping[str, tuple[int, ...]]] = {
     **dict.fromkeys(("all", "exists", "exists_one", "filter"), (2,)),
@@ -190,8 +200,12 @@ _RESERVED: Final = frozenset(
 ) | {"namespace", "return", "var", "void", "while"}
 
 
-def parse(text: str) -> Node:
+def parse(text: str, *, binds: bool = False) -> Node:
     """Parse an expression.
+
+    Args:
+        text: the expression.
+        binds: whether `cel.bind` is a macro.
 
     Raises:
         TooDeepError: it is too long, or too deep.
@@ -199,7 +213,7 @@ def parse(text: str) -> Node:
     """
     if len(text) > LONGEST:
         raise TooDeepError(f"expression code point size exceeds limit: size: {len(text)}, limit {LONGEST}")
-    return _Parser(list(_tokens(text))).whole()
+    return _Parser(list(_tokens(text)), binds=binds).whole()
 
 
 def operator_name(operator: str) -> str:
@@ -239,8 +253,9 @@ class _Parser:
     Python allows about 1,000 nested calls. Each bracket takes four.
     """
 
-    def __init__(self, tokens: list[_Token]) -> None:
+    def __init__(self, tokens: list[_Token], *, binds: bool) -> None:
         self._tokens = tokens
+        self._binds = binds
         self._place = 0
         self._brackets = 0
         """How many brackets are open."""
@@ -345,7 +360,7 @@ class _Parser:
                 if self._is("("):
                     bracket = self._take().at
                     arguments, _, one = self._arguments(")")
-                    node, depth = _called(bracket, field.text, node, arguments), max(depth, one)
+                    node, depth = _called(bracket, field.text, node, arguments, binds=self._binds), max(depth, one)
                 else:
                     node = Select(token.at, node, field.text)
             depth = _checked(depth + 1)
@@ -507,7 +522,7 @@ def _join(found: list[Found], operators: list[_Token]) -> None:
     found[-count:] = [(node, _checked(max(depth for _, depth in operands) + 1))]
 
 
-def _called(at: int, function: str, receiver: Node, arguments: tuple[Node, ...]) -> Node:
+def _called(at: int, function: str, receiver: Node, arguments: tuple[Node, ...], *, binds: bool) -> Node:
     """Return the call of a method, or the macro that it is."""
     if len(arguments) in _FOLDS.get(function, ()):
         name = _bound(arguments[0], "argument must be a simple name" if len(arguments) == 2 else "")  # noqa: PLR2004 - a name and a body
@@ -515,6 +530,9 @@ def _called(at: int, function: str, receiver: Node, arguments: tuple[Node, ...])
     if function in _OPTIONAL_MAPS and len(arguments) == 2:  # noqa: PLR2004 - a name and a body
         name = _bound(arguments[0], f"{function}() variable name must be a simple identifier")
         return OptionalMap(at, receiver, name, arguments[1], function == "optFlatMap")
+    if function == "bind" and binds and len(arguments) == 3 and qualified_name(receiver) == "cel":  # noqa: PLR2004 - its arguments
+        name = _bound(arguments[0], "cel.bind() variable names must be simple identifiers")
+        return Bind(at, name, *arguments[1:])
     return Call(at, function, receiver, arguments)
 
 

@@ -151,6 +151,10 @@ _KINDS: Final[Mapping[type, str]] = {
 }
 
 
+class Domains(dict[str, Value]):
+    """A map in which a missing key has an empty map, as the attributes of devices have by domain."""
+
+
 def kind_of(value: Value) -> str:
     """Return the name of a value's type."""
     found = _KINDS.get(type(value))
@@ -270,7 +274,7 @@ def equal(one: Value, other: Value, spent: list[int] | None = None) -> bool:  # 
         return one.same(other)
     if mine is list:
         return its is list and _equal_lists(one, other, spent)
-    return its is dict and _equal_maps(one, other, spent)
+    return its in (dict, Domains) and _equal_maps(one, other, spent)
 
 
 def _same(one: Value, other: Value, spent: list[int] | None) -> bool:

@@ -17,9 +17,8 @@ from typing import Any, Final, Protocol
 
 from moorage.decide.kubernetes.unstructured import part
 from moorage.decide.taints.desired.addons import AddOns, Labels, Named, add_on_labels, is_reporting
-from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
-from moorage.decide.taints.desired.cluster_taint_policy import Act, TaintPolicy, acts
 from moorage.decide.taints.desired.from_conditions import (
+    DesiredTaint,
     DesiredTaints,
     Holds,
     Identity,
@@ -28,6 +27,13 @@ from moorage.decide.taints.desired.from_conditions import (
     holds_since,
 )
 from moorage.decide.taints.desired.incidents import incident_of, zone_of_target
+from moorage.decide.taints.desired.taint_policies import (
+    KINDS,
+    Act,
+    TaintingPolicy,
+    TargetFacts,
+    acts,
+)
 from moorage_schemas.condition import ConditionChanged
 from moorage_schemas.refs import TargetKind, TargetRef
 from moorage_schemas.resource import ResourceDeclared, TaintWish
@@ -38,8 +44,8 @@ from moorage_schemas.zone import NoExecuteGranted
 DERIVED: Final = frozenset({TaintOrigin.CONDITION, TaintOrigin.SYSTEM})
 """Origins that follow from the target's state. They are added and removed with it."""
 
-BY_POLICY: Final = "ClusterTaintPolicy "
-"""The start of the reason of a taint that a policy adds. The policy's name follows."""
+BY_POLICY: Final = tuple(f"{kind} " for kind in KINDS)
+"""The starts of the reason of a taint that a policy adds. The policy's name follows."""
 
 
 @dataclass(slots=True)
@@ -49,7 +55,7 @@ class TaintList:
     Attributes:
         wishes: the latest taint edits, for the reasons of taints.
         taints: the set, in its order.
-        policies: for each taint, the policy that has just requested it.
+        policies: for each taint, the kind and name of the policy that has just requested it.
     """
 
     document: Mapping[str, Any]
@@ -125,9 +131,9 @@ class TaintList:
                 edit = self.wishes.get(identity)
                 parts.append(f"declared by {edit.actor}" if edit is not None and edit.actor else "declared")
             elif origin is TaintOrigin.POLICY:
-                name = self.policies.get(identity)
+                title = self.policies.get(identity)
                 old = next((reason for reason in before.split("; ") if reason.startswith(BY_POLICY)), "")
-                parts.append(f"{BY_POLICY}{name}" if name is not None else old)
+                parts.append(title if title is not None else old)
             elif (wanted := self.desired.active.get(identity)) is not None:
                 parts.append(wanted.reason)
         return "; ".join(filter(None, parts))
@@ -182,16 +188,20 @@ class TaintRules:
     Attributes:
         holds: how long a condition must hold, unless a policy states its own hold.
         policies: whether ClusterTaintPolicies apply (the feature gate Failover).
-        no_execute_policies: whether policies may add taints that evict. They may always remove them.
+        no_execute_policies: whether they may add taints that evict. They may always remove them.
     """
 
     holds: Holds = field(default_factory=Holds)
     policies: bool = False
     no_execute_policies: bool = False
 
+    def let_act(self, policy: TaintingPolicy) -> bool:
+        """Return whether a policy acts. A TaintPolicy needs no switch."""
+        return self.policies or not policy.is_gated
+
 
 NO_RULES: Final = TaintRules()
-"""Upstream's defaults: no flap damping and no policies."""
+"""Upstream's defaults: no flap damping, and no ClusterTaintPolicies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,10 +234,10 @@ class _Policies:
     freed: datetime | None = None
     """When a held taint stops being held, because it would be removed again at once."""
 
-    def work_in(self, policies: Sequence[TaintPolicy], cluster: ClusterFacts) -> None:
+    def work_in(self, policies: Sequence[TaintingPolicy], target: TargetFacts) -> None:
         conditions = self.taint_list.desired.conditions
         statuses = {name: (condition.status.value,) for name, condition in conditions.items()}
-        matched = [(act, self._end(act, conditions)) for act in acts(policies, cluster, statuses)]
+        matched = [(act, self._end(act, conditions)) for act in acts(policies, target, statuses)]
         if self.evaluate:
             self._evaluate([act for act, end in matched if end is None])
         for act, end in matched:
@@ -270,7 +280,7 @@ class _Policies:
             return
         self.due = _first(self.due, end)
         if act.adds:
-            reason = f"{BY_POLICY}{act.policy.name}; its conditions must hold until {format_time(end)}"
+            reason = f"{act.policy.title}; its conditions must hold until {format_time(end)}"
             since = max(holds_since(self.taint_list.desired.conditions[edit.condition_type]) for edit in act.conditions)
             for taint in moves:
                 self.held.setdefault(
@@ -281,15 +291,17 @@ class _Policies:
         """Return whether an action would change a taint."""
         record = self.taint_list.taints.get(taint.identity)
         if act.adds:
-            may = self._allowed(taint.effect) and not self.taint_list.of_state(taint.key, taint.effect, taint.value)
+            may = self._allowed(act.policy, taint.effect) and not self.taint_list.of_state(
+                taint.key, taint.effect, taint.value
+            )
             return may and (record is None or TaintOrigin.POLICY not in record.origins)
         return record is not None and any(origin not in DERIVED for origin in record.origins)
 
     def _do(self, act: Act) -> None:
         taint_list = self.taint_list
         for taint in act.policy.taints:
-            if act.adds and self._allowed(taint.effect):
-                taint_list.policies.setdefault(taint.identity, act.policy.name)
+            if act.adds and self._allowed(act.policy, taint.effect):
+                taint_list.policies.setdefault(taint.identity, act.policy.title)
             if not self._moves(act, taint):
                 continue
             record = taint_list.taints.get(taint.identity)
@@ -303,8 +315,9 @@ class _Policies:
                 left = [origin for origin in record.origins if origin in DERIVED]
                 taint_list.change(record, left, value=active.value if active is not None and left else None)
 
-    def _allowed(self, effect: str) -> bool:
-        return self.rules.no_execute_policies or effect != TaintEffect.NO_EXECUTE.value
+    def _allowed(self, policy: TaintingPolicy, effect: str) -> bool:
+        gated = policy.is_gated and effect == TaintEffect.NO_EXECUTE.value
+        return self.rules.no_execute_policies or not gated
 
 
 def _first(one: datetime | None, other: datetime | None) -> datetime | None:
@@ -316,12 +329,13 @@ def _work_out(
     resource: ResourceDeclared,
     pending: Sequence[TaintWish],
     rules: TaintRules,
-    policies: Sequence[TaintPolicy],
+    policies: Sequence[TaintingPolicy],
     *,
     evaluate: bool,
 ) -> _Policies | None:
     """Apply taint edits, then the state, then policies to a draft. None if nothing requires a taint."""
-    policies = policies if resource.kind == TargetKind.CLUSTER.value and not desired.decided_there else ()
+    if policies:
+        policies = () if desired.decided_there else [one for one in policies if rules.let_act(one)]
     if not (pending or desired.present or desired.active or policies):
         return None
     taint_list = TaintList(
@@ -335,7 +349,7 @@ def _work_out(
     follow_state(taint_list, desired.now)
     merged = _Policies(taint_list, rules, desired.now, evaluate)
     if policies:
-        merged.work_in(policies, ClusterFacts.of(resource.object))
+        merged.work_in(policies, TargetFacts.of(resource))
     return merged
 
 
@@ -360,10 +374,11 @@ def reconcile_taints(
     *,
     grant: NoExecuteGranted | None = None,
     rules: TaintRules = NO_RULES,
-    policies: Sequence[TaintPolicy] = (),
+    policies: Sequence[TaintingPolicy] = (),
     evaluate: bool = False,
     addons: AddOns | None = None,
     removed: Collection[Named] = (),
+    required: Sequence[DesiredTaint] = (),
 ) -> ReconciledTaints:
     """Return the taints of a target after an event, or after the end of a wait.
 
@@ -385,10 +400,11 @@ def reconcile_taints(
         report_time: when the report behind the event was made, if any.
         grant: the governor's latest decision on this target. Without one, taints that evict stay and none is added.
         rules: the settings.
-        policies: the policies in their order.
+        policies: the policies about targets of this kind, in their order.
         evaluate: whether policies are evaluated now. If not, only their waiting actions are determined.
         addons: for a managed cluster, its add-ons. If None, the labels stay unchanged.
         removed: as for `add_on_labels`.
+        required: further taints that are required now, whatever the state of the target.
     """
     known = current if current is not None and current.target_uid == resource.uid else None
     generation = (current.generation if current is not None else 0) + 1
@@ -396,9 +412,11 @@ def reconcile_taints(
     said = {} if is_leaving else conditions
     desired = _desired(known, resource, said, now, generation=generation, grant=grant, holds=rules.holds)
     desired.work_out(resource)
+    if not desired.decided_there:
+        desired.active.update((taint.identity, taint) for taint in required)
     applied = known.wishes_applied if known is not None else 0
     edits = sorted((edit for edit in resource.wishes if edit.generation > applied), key=lambda edit: edit.generation)
-    merged = _work_out(desired, resource, edits, rules, policies if rules.policies else (), evaluate=evaluate)
+    merged = _work_out(desired, resource, edits, rules, policies, evaluate=evaluate)
     held, settles_at, of_policy = _waits(desired, merged)
     due, labels = settles_at, Labels(known.labels if known is not None else {})
     if addons is not None and resource.kind == TargetKind.MANAGED_CLUSTER.value:

@@ -289,20 +289,27 @@ def _existing(draft: BindingDraft) -> dict[str, int]:
 
 
 def _requested(writer: BindingWriter, draft: BindingDraft) -> dict[str, Requested]:
-    """Return the clusters that the resource must leave; none while evictions from clusters are switched off."""
-    if not writer.rules.evicts:
-        return {}
+    """Return the clusters that the resource must leave.
+
+    While evictions from clusters are switched off, these are the clusters that requests demand to leave.
+    """
     found = {
         name: writer.view.evictions.requested(draft.workload.key, draft.uid, name, one.binding_generation)
         for name, one in draft.kept.items()
     }
-    return {name: task for name, task in sorted(found.items()) if task is not None}
+    evicts = writer.rules.evicts
+    return {
+        name: task for name, task in sorted(found.items()) if task is not None and (evicts or task.event.requesters)
+    }
 
 
 def _evicts(writer: BindingWriter, draft: BindingDraft, task: Requested) -> bool:
-    """Return whether the taints of a requested eviction still require it, by the state of this view."""
+    """Return whether a requested eviction is still required, by the taints of this view.
+
+    One that requests to leave have caused is, until its record changes.
+    """
     event, name = task.event, task.event.target.name
-    if not event.taints or writer.view.targets.taint_generation(name) < event.taint_generation:
+    if not event.taints or event.requesters or writer.view.targets.taint_generation(name) < event.taint_generation:
         return True
     tolerations = tuple(draft.policy.spec.placement.cluster_tolerations or ())
     at = max(writer.at, event.decided_time)  # the cause may be older than the request

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import ClassVar
 
@@ -22,15 +23,20 @@ from moorage_schemas.resource import ResourceDeclared
 
 
 class SelectionController(Controller, MemberPartition):
-    """Reconciles the PlacementDecisions of each placement with its spec. A placement is on the queue at most once."""
+    """Reconciles the PlacementDecisions of each placement with its spec. A placement is on the queue at most once.
+
+    Args:
+        on_change: called with the key of a placement that was declared, deleted or decided.
+    """
 
     resources: tuple[str, ...] = (PLACEMENT_PREFIX,)
     decisions: tuple[str, ...] = (PLACEMENT_PREFIX, DECISION_PREFIX)
     at_once: ClassVar[int | None] = 200
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[str], None] = lambda _placement: None) -> None:
         super().__init__()
         self.state = SelectionState()
+        self._on_change = on_change
 
     def attach(self, view: ManagedView) -> None:
         """Use a view. The placements join it when they are first checked."""
@@ -49,10 +55,13 @@ class SelectionController(Controller, MemberPartition):
     @override
     def declare(self, key: str, event: ResourceDeclared | None) -> None:
         self.state.declare(key, event)
+        self._on_change(key)
 
     @override
     def decided(self, key: str, event: WorkloadPlaced | None) -> None:
         self.state.decided(key, event)
+        if key.startswith(PLACEMENT_PREFIX):  # written after all of its PlacementDecisions
+            self._on_change(key)
 
     @override
     def decision(self, workload: str) -> LastDecision | None:

@@ -58,8 +58,12 @@ class Quantity(Opaque):
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: str) -> Quantity:
-    """Parse a quantity. As upstream, its digits may be missing."""
+def quantity_of(text: str) -> Quantity:
+    """Parse a quantity. As upstream, its digits may be missing.
+
+    Raises:
+        CelError: the text is no quantity.
+    """
     found = _QUANTITY.fullmatch(text) if 0 < len(text) <= _LONGEST else None
     if found is None:
         raise CelError("unable to parse quantity's suffix")
@@ -95,7 +99,7 @@ def _rounded(number: Fraction) -> Fraction:
 
 def _is_quantity(text: str) -> bool:
     try:
-        _parsed(text)
+        quantity_of(text)
     except CelError:
         return False
     return True
@@ -153,7 +157,7 @@ def _compared(one: Quantity, other: Quantity) -> int:
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("quantity", (STRING,), QUANTITY, _parsed),
+    function("quantity", (STRING,), QUANTITY, quantity_of),
     function("isQuantity", (STRING,), BOOL, _is_quantity),
     function("sign", (QUANTITY,), INT, lambda value: (value.number > 0) - (value.number < 0)),
     method("isGreaterThan", (QUANTITY, QUANTITY), BOOL, lambda one, other: one.number > other.number),

@@ -12,6 +12,7 @@ from moorage.decide.kubernetes.cel.functions.times import duration_text, time_te
 from moorage.decide.kubernetes.cel.types import DYN, STRING, list_of
 from moorage.decide.kubernetes.cel.values import (
     CelError,
+    Domains,
     Duration,
     LimitError,
     Timestamp,
@@ -181,7 +182,7 @@ def _shown(frame: Frame, value: Value) -> str:
         found = _SHOWN[kind](value)
     elif kind is list:
         found = f"[{', '.join(_shown(frame, one) for one in value)}]"
-    elif kind is dict:
+    elif kind in (dict, Domains):
         entries = sorted((_shown(frame, value_of(key)), _shown(frame, one)) for key, one in value.items())
         found = f"{{{', '.join(f'{key}: {one}' for key, one in entries)}}}"
     else:

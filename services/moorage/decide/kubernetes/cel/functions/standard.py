@@ -48,6 +48,7 @@ from moorage.decide.kubernetes.cel.values import (
     MISSING,
     UINT_MAX,
     CelError,
+    Domains,
     Duration,
     Timestamp,
     TypeValue,
@@ -161,7 +162,7 @@ def _not(value: Value) -> bool:
 
 def contains(frame: Frame, item: Value, whole: Value) -> bool:
     """Return whether a list has an element, or a map a key."""
-    if type(whole) is dict:
+    if type(whole) in (dict, Domains):
         return find(whole, item) is not MISSING
     if type(whole) is not list:
         raise no_overload()

@@ -5,10 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from importlib import resources
 from typing import Final
-from zoneinfo import ZoneInfo
 
 from moorage.decide.kubernetes.cel.declarations import Overload, function, method
 from moorage.decide.kubernetes.cel.functions.numbers import fixed_text
@@ -23,6 +20,7 @@ from moorage.decide.kubernetes.cel.values import (
     kind_of,
     no_overload,
 )
+from moorage.decide.kubernetes.time_zones import time_zone
 
 _SECOND: Final = 10**9
 _EARLIEST: Final = -62_135_596_800
@@ -175,19 +173,6 @@ def duration_text(value: Duration) -> str:
 # --- parts of a timestamp
 
 
-@lru_cache(maxsize=64)
-def _zone(name: str) -> ZoneInfo | None:
-    """Return a time zone of the package `tzdata`, so that it is the same on every machine."""
-    parts = name.split("/")
-    if not all(re.fullmatch(r"[A-Za-z0-9_+\-]+", part) for part in parts):
-        return None
-    try:
-        with resources.files("tzdata").joinpath("zoneinfo", *parts).open("rb") as file:
-            return ZoneInfo.from_file(file, key=name)
-    except (OSError, ValueError, ModuleNotFoundError):
-        return None
-
-
 _MINUTES: Final = re.compile(r"[+-]?[0-9]{1,9}")
 
 
@@ -200,7 +185,7 @@ def _offset(time: Timestamp, zone: str) -> int:
         return (int(hours) * 60 + more) * 60
     if zone in {"", "UTC", "Local"}:
         return 0
-    found = _zone(zone)
+    found = time_zone(zone)
     if found is None:
         raise CelError(f"unknown time zone {zone}")
     seconds = min(max(time.ns // _SECOND, _EARLIEST + 2 * _DAY), _LATEST - 2 * _DAY)

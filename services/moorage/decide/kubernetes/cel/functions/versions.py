@@ -1,4 +1,4 @@
-"""Semantic versions. As in OCM's environment, `semver` takes no second argument."""
+"""Semantic versions."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ _WORD: Final = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _VERSION: Final = re.compile(
     rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_WORD}(?:\.{_WORD})*))?(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?"
 )
+_LOOSE: Final = re.compile(r"(?P<major>[0-9]+)(?:\.(?P<minor>[0-9]+)(?:\.(?P<patch>[0-9]+))?)?(?P<rest>(?:[-+].*)?)")
 _LONGEST: Final = 1024
 
 
@@ -38,7 +39,12 @@ class SemanticVersion(Opaque):
         return self == other
 
 
-def _parsed(text: str) -> SemanticVersion:
+def version_of(text: str) -> SemanticVersion:
+    """Parse a version.
+
+    Raises:
+        CelError: the text is no version.
+    """
     found = _VERSION.fullmatch(text) if len(text) <= _LONGEST else None
     if found is None:
         raise CelError(f"{text!r} is no semantic version")
@@ -49,16 +55,35 @@ def _parsed(text: str) -> SemanticVersion:
     return SemanticVersion((*numbers, not pre, tuple(pre)))
 
 
+def _normalized(text: str, normalize: bool) -> SemanticVersion:  # noqa: FBT001 - CEL has no named arguments
+    """Parse a version. With `normalize`, a `v` in front, missing numbers and zeros in front are allowed."""
+    if not normalize:
+        return version_of(text)
+    found = _LOOSE.fullmatch(text.removeprefix("v")) if len(text) <= _LONGEST else None
+    if found is None:
+        raise CelError(f"{text!r} is no semantic version")
+    numbers = ".".join(str(int(found[place] or 0)) for place in ("major", "minor", "patch"))
+    return version_of(numbers + found["rest"])
+
+
+def _is_normalized(text: str, normalize: bool) -> bool:  # noqa: FBT001 - CEL has no named arguments
+    try:
+        _normalized(text, normalize)
+    except CelError:
+        return False
+    return True
+
+
 def _is_version(text: str) -> bool:
     try:
-        _parsed(text)
+        version_of(text)
     except CelError:
         return False
     return True
 
 
 OVERLOADS: Final[tuple[Overload, ...]] = (
-    function("semver", (STRING,), SEMVER, _parsed),
+    function("semver", (STRING,), SEMVER, version_of),
     function("isSemver", (STRING,), BOOL, _is_version),
     method("isGreaterThan", (SEMVER, SEMVER), BOOL, lambda one, other: one.key > other.key),
     method("isLessThan", (SEMVER, SEMVER), BOOL, lambda one, other: one.key < other.key),
@@ -67,6 +92,14 @@ OVERLOADS: Final[tuple[Overload, ...]] = (
     method("minor", (SEMVER,), INT, lambda version: _signed(version.key[1])),
     method("patch", (SEMVER,), INT, lambda version: _signed(version.key[2])),
 )
+
+"""The functions as OCM's environment has them."""
+
+NORMALIZED: Final[tuple[Overload, ...]] = (
+    function("semver", (STRING, BOOL), SEMVER, _normalized),
+    function("isSemver", (STRING, BOOL), BOOL, _is_normalized),
+)
+"""The further functions of later environments."""
 
 
 def _signed(number: int) -> int:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from tests.support.tables import table
 
 from moorage.decide.taints.desired.cluster_affinity import ClusterFacts
-from moorage.decide.taints.desired.cluster_taint_policy import TaintPolicy, acts, in_order, matches
 from moorage.decide.taints.desired.from_conditions import hold_end, parse_hold
+from moorage.decide.taints.desired.taint_policies import TaintingPolicy, TargetFacts, acts, in_order, matches
 from moorage_schemas.resources.policies import MatchCondition
 from moorage_schemas.taint import Taint
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
-C1 = ClusterFacts("c1", {})
+C1 = TargetFacts("Cluster", ClusterFacts("c1", {}))
 
 
 def when(condition: str, operator: str, *values: str) -> MatchCondition:
@@ -62,8 +62,8 @@ def document(name: str = "p", *, annotations: dict[str, str] | None = None, **sp
 def test_a_policy_is_read_from_its_object() -> None:
     match = {"conditionType": "Ready", "operator": "In", "statusValues": ["False"]}
     holds = {"moorage.io/taint-add-hold": "1m30s", "moorage.io/taint-remove-hold": "soon"}
-    policy = TaintPolicy.of(document(addOnConditions=[match], annotations=holds))
-    assert policy == TaintPolicy(
+    policy = TaintingPolicy.of(document(addOnConditions=[match], annotations=holds))
+    assert policy == TaintingPolicy(
         name="p",
         created=T0,
         add=(when("Ready", "In", "False"),),
@@ -74,17 +74,26 @@ def test_a_policy_is_read_from_its_object() -> None:
 
 def test_what_is_no_policy_is_refused_by_field() -> None:
     with pytest.raises(ValueError, match="conditionType"):
-        TaintPolicy.of(document(addOnConditions=[{"operator": "In"}]))
+        TaintingPolicy.of(document(addOnConditions=[{"operator": "In"}]))
 
 
 def test_policies_without_a_creation_come_first_and_names_break_ties() -> None:
-    made = [TaintPolicy("b", T0), TaintPolicy("a", T0), TaintPolicy("z"), TaintPolicy("c", T0 - timedelta(days=1))]
+    made = [
+        TaintingPolicy("b", T0),
+        TaintingPolicy("a", T0),
+        TaintingPolicy("z"),
+        TaintingPolicy("c", T0 - timedelta(days=1)),
+    ]
     assert [policy.name for policy in in_order(made)] == ["z", "c", "a", "b"]
 
 
 def test_each_policy_adds_before_it_removes() -> None:
     yes, no = (when("A", "In", "True"),), (when("A", "In", "False"),)
-    policies = (TaintPolicy("a", add=yes, remove=yes), TaintPolicy("b", add=no, remove=yes), TaintPolicy("c", add=yes))
+    policies = (
+        TaintingPolicy("a", add=yes, remove=yes),
+        TaintingPolicy("b", add=no, remove=yes),
+        TaintingPolicy("c", add=yes),
+    )
     found = [(act.policy.name, act.adds, act.conditions) for act in acts(policies, C1, {"A": ("True",)})]
     assert found == [("a", True, yes), ("a", False, yes), ("b", False, yes), ("c", True, yes)]
 
