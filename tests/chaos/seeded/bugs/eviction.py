@@ -303,7 +303,8 @@ def _() -> list[Change]:
 def _() -> list[Change]:
     def guarded(it: Any) -> Guard:
         if it.occasion is Occasion.DECISION:
-            it.state.requests.setdefault(it.place, OpenRequest(it.time, it.binding.traits.labels, it.bound.zone, ""))
+            traits, reason = it.binding.traits, guards.reason_of(it)
+            it.state.requests.setdefault(it.place, OpenRequest(it.time, traits.labels, it.bound.zone, reason))
         return guards.guarded(it)
 
     return [(module, "TRANSITIONS", TransitionTable({**module.COLUMNS, Guard: guarded}))]
