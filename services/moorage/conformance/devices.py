@@ -107,9 +107,9 @@ def device_evict(fields: RequestFields) -> Answer:
             reasons = [one.origin for one in leaving.taints]
             answer["pods"].append({"pod": _key(pod), "when": format_time(leaving.time), "reasons": reasons})
     for rule in rules:
-        informs = rule.spec.taint.effect == NO_EFFECT
-        watched = as_if_evicting(rule) if informs else rule
-        seen = PublishedDevices(slices, [watched, *(one for one in rules if one is not rule)])
+        seen = published
+        if rule.spec.taint.effect == NO_EFFECT:
+            seen = PublishedDevices(slices, [as_if_evicting(rule), *(one for one in rules if one is not rule)])
         counts: dict[str, int] = {}
         for pod in pods:
             leaving = seen.leaving(claims_of(pod, claims))

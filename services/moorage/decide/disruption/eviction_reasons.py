@@ -16,6 +16,7 @@ from moorage.decide.kubernetes.taint_keys import (
     UNREACHABLE,
     UNSCHEDULABLE,
 )
+from moorage.decide.taints.dialects import karmada
 from moorage_schemas.leave_request import Requester, RequesterKind
 from moorage_schemas.resources.budgets import EvictionReason
 from moorage_schemas.taint import Taint
@@ -32,8 +33,8 @@ _FAILURES: Final = frozenset(
         DISK_PRESSURE,
         PID_PRESSURE,
         NETWORK_UNAVAILABLE,
-        "cluster.karmada.io/not-ready",
-        "cluster.karmada.io/unreachable",
+        karmada.NOT_READY,
+        karmada.UNREACHABLE,
     }
 )
 _DRAINS: Final = frozenset({DRAIN_TAINT, UNSCHEDULABLE, "karpenter.sh/disrupted", "ToBeDeletedByClusterAutoscaler"})
